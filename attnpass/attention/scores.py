@@ -193,10 +193,10 @@ def _has_scalar_form(op: ir.Operation) -> bool:
     )
 
 
-def holds_regions(op: ir.Operation) -> str:
-    """Why a region is not one of scalars, or ''."""
+def holds_regions(op: ir.Operation) -> Refusal | None:
+    """Why a region is not one of scalars, or None."""
     nested = [inner.name for inner in body_ops(op) if len(inner.regions)]
-    return f"its region holds a {nested[0]}" if nested else ""
+    return Refusal(f"its region holds a {nested[0]}") if nested else None
 
 
 def split_region(op: ir.Operation) -> tuple[ir.Value, list[PositionStep]] | Refusal:

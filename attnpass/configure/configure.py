@@ -91,7 +91,7 @@ def _configure_attention(
     found, source = _configuration(facts, target, table)
     is_attached = _attach(op_of(op), op, found, target, report, source)
     if isinstance(found, Refusal) or not is_attached:
-        why = target.own_is_wrong(facts) if target and not facts.own_configuration else ""
+        why = target.own_is_wrong(facts) if target and not facts.own_configuration else None
         if why:
             report.known_wrong(why, op)
         return False

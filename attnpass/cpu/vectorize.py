@@ -103,7 +103,7 @@ def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> str:
     facts = describe(ops[0])
     why = _unfit(facts, tiles) or misfit(facts, tiles)
     if why:
-        return why
+        return str(why)
     with facts.op.location:
         results = _loops(facts, tiles, target)(facts, tiles).emit()
     for old, new in zip(facts.op.results, results, strict=True):

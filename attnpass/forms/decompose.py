@@ -101,10 +101,10 @@ class Decompose(TargetPass):
     def _wrong(self, facts: AttentionFacts, target: Target | None, context: PassContext) -> str:
         """Why an attention is to be written out; '' also where that cannot be."""
         why = nothing_is_right(facts, target, self.configured)
-        kept = refusal(facts) if why else ""
+        kept = refusal(facts) if why else None
         if why and not kept and score_bytes(facts) > self.megabytes << 20:
             return f"{why}; {self.megabytes} MB of scores at a time"
         if not kept:
-            return why
+            return str(why or "")
         context.report.known_wrong(f"{why}, and it is not written out: {kept}", facts.op)
         return ""

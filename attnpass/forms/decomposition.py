@@ -23,6 +23,7 @@ from ..attention.scores import NATURAL_SCORES, copied, score
 from ..errors import AttnError
 from ..ir import (
     Builder,
+    Refusal,
     element_bytes,
     element_type,
     is_float,
@@ -72,19 +73,19 @@ def describe_any(op: ir.Operation) -> AttentionFacts:
     return AttentionFacts(op, positions, names, dims, **groups)
 
 
-def refusal(facts: AttentionFacts) -> str:
-    """Why an attention cannot be written out, or ''."""
+def refusal(facts: AttentionFacts) -> Refusal | None:
+    """Why an attention cannot be written out, or None."""
     scores = score_dims(facts)
     if not facts.score_index_dims <= {*scores}:
-        return "its region reads the index of a dim that its scores lack"
+        return Refusal("its region reads the index of a dim that its scores lack")
     if any(not _is_number(element_type(facts.value(name))) for name in facts.tensor_operands):
-        return "its elements are no numbers"
+        return Refusal("its elements are no numbers")
     if facts.kind == "attention":
-        return ""
+        return None
     rows = {*facts.map_of("max")} - {None}
     if not rows <= {*scores} or any(not rows <= {*facts.map_of(name)} for name in _ROWS):
-        return "its maxima have dims that its scores, sums or output lack"
-    return ""
+        return Refusal("its maxima have dims that its scores, sums or output lack")
+    return None
 
 
 def score_dims(facts: AttentionFacts) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts
-from ..ir import defining_op, sizes_of, tensor_bytes
-from ..layout.axes import Axes, Dims, source_of
+from ..ir import sizes_of, tensor_bytes
+from ..layout.axes import Axes, Dims, source_below
 
 _OPERANDS = ("query", "key", "value")
 
@@ -55,12 +55,6 @@ def _cuts_tile(
 
 def _repeated(value: ir.Value, dims: Dims, axes: Axes) -> set[int]:
     """The axes along which `value`, which has `dims`, is only repeated."""
-    lost: set[int] = set()
-    while (op := defining_op(value)) is not None:
-        below = source_of(op, dims, axes)
-        if below is None:
-            break
-        there, left = ({*axes.now([a for dim in of for a in dim])} for of in (dims, below[1]))
-        lost |= there - left
-        value, dims = below
-    return lost
+    _, below = source_below(value, dims, axes)
+    there, left = ({axis for dim in axes.dims(of) for axis in dim} for of in (dims, below))
+    return there - left

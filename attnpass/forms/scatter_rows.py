@@ -27,7 +27,7 @@ from ..ir import (
 )
 from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.views import IN_PLACE
-from ..layout.axes import Axes, Dims, source_of
+from ..layout.axes import Axes, Dims, source_below
 from ..passes import OpPass
 
 _SCATTER = "iree_linalg_ext.scatter"
@@ -103,7 +103,7 @@ def _writes(op: ir.Operation) -> _Writes | None:
         return None
     axes = Axes()
     count, *slices = (axes.new(size) for size in sizes_of(updates))
-    source, dims = _below_reshapes(updates, (count, *slices), axes)
+    source, dims = source_below(updates, (count, *slices), axes, IN_PLACE)
     places = [list(op.attributes["dimension_map"]).index(dim) for dim in range(indexed_dims(op))]
     columns = [_column(table, count, place, axes) for place in places]
     found = [column for column in columns if column is not None]
@@ -115,28 +115,14 @@ def _writes(op: ir.Operation) -> _Writes | None:
     return _Writes(axes, source, dims, now, batch, counted, slices)
 
 
-def _below_reshapes(value: ir.Value, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims]:
-    """What `value` is a reshape of, with the axes of its dims."""
-    while (op := defining_op(value)) is not None and op.name in IN_PLACE:
-        below = source_of(op, dims, axes)
-        if below is None:
-            break
-        value, dims = below
-    return value, dims
-
-
 def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _Column | None:
     """Where the indices in this column of a table come from."""
     piece = _piece(table, place)
     if piece is None:
         return None
-    dims: Dims = (rows, ())
-    while (op := defining_op(piece)) is not None:
-        below = source_of(op, dims, axes)
-        if below is None:
-            return _counted(op, axes.dims(dims)) or _Column(piece, dims)
-        piece, dims = below
-    return _Column(piece, dims)
+    source, dims = source_below(piece, (rows, ()), axes)
+    op = defining_op(source)
+    return (op and _counted(op, dims)) or _Column(source, dims)
 
 
 def _piece(table: ir.Value, place: int) -> ir.Value | None:

@@ -26,7 +26,7 @@ from ..ir import (
 from ..ir.bodies import read_elementwise, takes_by_index
 from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.views import RESHAPES
-from ..layout.axes import Axes, Dims, source_of
+from ..layout.axes import Axes, Dims, source_below
 from ..passes import OpPass
 
 
@@ -79,12 +79,8 @@ def _split(facts: ContractionFacts, number: int) -> _Split | None:
         return None
     columns = [loop for loop in facts.kept if loop not in others]
     loops = [axes.new(size) for size in facts.sizes]
-    value, dims = facts.op.operands[number], tuple(loops[loop or 0] for loop in own)
-    while (op := defining_op(value)) is not None:
-        below = source_of(op, dims, axes)
-        if below is None:
-            break
-        value, dims = below
+    dims = tuple(loops[loop or 0] for loop in own)
+    value, dims = source_below(facts.op.operands[number], dims, axes)
     now = tuple(map(axes.now, loops))
     cut = [loop for loop, parts in enumerate(now) if len(parts) > 1]
     places = [axis for dim in axes.dims(dims) for axis in dim]

@@ -40,11 +40,11 @@ class AnyOffer:
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
 
-    def why_not(self, mode: str) -> str:
-        """Why it is not taken, though it fits; '' if it is."""
+    def why_not(self, mode: str) -> Refusal | None:
+        """Why it is not taken, though it fits; None if it is."""
         if mode == "never":
-            return f"{self}, not taken: mode=never"
-        return f"{self}, no win" if mode == "cost" and self.seconds <= 0 else ""
+            return Refusal(f"{self}, not taken: mode=never")
+        return Refusal(f"{self}, no win") if mode == "cost" and self.seconds <= 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,8 @@ class KernelProvider:
 
     backends: ClassVar[tuple[str, ...]] = ()
 
-    def unfit_target(self, module: ir.Operation, target: Target | None) -> str:
-        """Why the kernels cannot run on the target; '' if they can."""
+    def unfit_target(self, module: ir.Operation, target: Target | None) -> Refusal | None:
+        """Why the kernels cannot run on the target; None if they can."""
         raise NotImplementedError
 
     def offers(
@@ -130,7 +130,7 @@ def providers_for(
     """Those whose kernels can run on the target; why there are none."""
     problems = {provider: provider.unfit_target(module, target) for provider in providers()}
     found = tuple(provider for provider, problem in problems.items() if not problem)
-    return found or Refusal("; ".join(problems.values()))
+    return found or Refusal("; ".join(map(str, problems.values())))
 
 
 # `auto` is `cost` where the target has kernels, `never` elsewhere.

@@ -38,13 +38,12 @@ def use_kernels(
     `only` names the one kernel that may be taken. Needs a current context."""
     attentions = find(module)
     found = providers_for(module, target)
-    sources, problem = ((), str(found)) if isinstance(found, Refusal) else (found, "")
     device = target or DEFAULT_TARGET
     taken = []
     for facts in attentions:
         order = maps.show(facts.map_of("output"))
-        record = OperandRecord("output", "refused", problem, order, order, pass_name=pass_name)
-        offer = best_offer(sources, facts, device, only=only) if sources else Refusal(problem)
+        record = OperandRecord("output", "refused", "", order, order, pass_name=pass_name)
+        offer = found if isinstance(found, Refusal) else best_offer(found, facts, device, only=only)
         if _take(offer, facts, mode, record, elsewhere):
             taken.append(facts.op)
         of_attention = facts.record_in(report)
@@ -68,7 +67,7 @@ def _take(
         return False
     why = offer.why_not(mode)
     if why:
-        record.decision, record.reason = "kept", why
+        record.decision, record.reason = "kept", str(why)
         return False
     record.decision, record.reason = "kernel", str(offer)
     record.launches = len({*offer.moved, *offer.widened})
@@ -90,10 +89,10 @@ def note_priced_out(
     kernel may fit afterwards."""
     for facts in find(module):
         offer = best_offer(sources, facts, target)
-        why = "" if isinstance(offer, Refusal) else offer.why_not(mode)
+        why = None if isinstance(offer, Refusal) else offer.why_not(mode)
         if why:
             order = maps.show(facts.map_of("output"))
-            record = OperandRecord("output", "kept", why, order, order, pass_name=pass_name)
+            record = OperandRecord("output", "kept", str(why), order, order, pass_name=pass_name)
             of_attention = facts.record_in(report)
             if not of_attention.has_decision(record):
                 of_attention.decide(record)

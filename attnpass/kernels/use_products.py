@@ -32,9 +32,9 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
         if facts is None:
             continue
         offer = _offer(facts, found, target or DEFAULT_TARGET)
-        why = str(offer) if isinstance(offer, Refusal) else offer.why_not(mode)
+        why = offer if isinstance(offer, Refusal) else offer.why_not(mode)
         if isinstance(offer, Refusal) or isinstance(facts, Refusal) or why:
-            report.record(op, "no-kernel", why, kind=_KIND)
+            report.record(op, "no-kernel", why or "", kind=_KIND)
             continue
         # Of rows in groups the op that keeps each row's own product is none itself.
         for each in offer.also if facts.groups else (op, *offer.also):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from iree.compiler import ir
 
-from ..ir import Size, product, sizes_of
+from ..ir import Size, defining_op, product, sizes_of
 from ..ir.views import SLICE, view_of
 from .layout import common_refinement
 
@@ -111,6 +111,19 @@ def source_of(op: ir.Operation, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims]
     pairs = [(run.result, run.source) for run in view.runs]
     found = _along(pairs, dims, sizes_of(view.source), axes)
     return None if found is None else (view.source, found)
+
+
+def source_below(
+    value: ir.Value, dims: Dims, axes: Axes, names: Collection[str] = ()
+) -> tuple[ir.Value, Dims]:
+    """(x, its dims) where `value`, which has `dims`, is a view of all of x, or repeats it, and x is
+    none itself; through views of these names alone, if any are given."""
+    while (op := defining_op(value)) is not None and (not names or op.name in names):
+        below = source_of(op, dims, axes)
+        if below is None:
+            break
+        value, dims = below
+    return value, axes.dims(dims)
 
 
 def result_of(op: ir.Operation, dims: Dims, axes: Axes) -> Dims | None:

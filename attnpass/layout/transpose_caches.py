@@ -102,10 +102,10 @@ class _Plan:
     changes: list[BoundaryChange]
 
 
-def _refusal(module: ir.Operation, target: Target | None) -> str:
-    """Why no cache of this module, a copy to try it on, becomes V^T; '' if they do."""
+def _refusal(module: ir.Operation, target: Target | None) -> Refusal | None:
+    """Why no cache of this module, a copy to try it on, becomes V^T; None if they do."""
     found = _plan(module, target)
-    return found.reason if isinstance(found, Refusal) else ""
+    return found if isinstance(found, Refusal) else None
 
 
 def _plan(module: ir.Operation, target: Target | None) -> _Plan | Refusal:

@@ -104,13 +104,13 @@ class Target:
         right numbers here; or why there are none."""
         return Refusal(f"there is no table for {self.name}")
 
-    def own_is_wrong(self, facts: AttentionFacts) -> str:
-        """What is wrong with IREE's own code for an attention as it is in a dispatch, or ''."""
-        return ""
+    def own_is_wrong(self, facts: AttentionFacts) -> Refusal | None:
+        """What is wrong with IREE's own code for an attention as it is in a dispatch, or None."""
+        return None
 
-    def tuning_refusal(self, facts: AttentionFacts) -> str:
-        """Why no configuration of this attention is known to be right, or ''."""
-        return f"there are no configurations for {self.name}"
+    def tuning_refusal(self, facts: AttentionFacts) -> Refusal | None:
+        """Why no configuration of this attention is known to be right, or None."""
+        return Refusal(f"there are no configurations for {self.name}")
 
     def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
         """What attn-tune is to try for this attention beside the built-in configuration, `known`;
@@ -126,24 +126,24 @@ class Target:
         attention or not: of f32, and of few rows with weights that are taken by index."""
         return ()
 
-    def loops_refusal(self, facts: AttentionFacts) -> str:
-        """Why this attention has a configuration without vector loops of ours, or '' where there
+    def loops_refusal(self, facts: AttentionFacts) -> Refusal | None:
+        """Why this attention has a configuration without vector loops of ours, or None where there
         are none such."""
-        return ""
+        return None
 
     def prepare(self, module: ir.Operation) -> bool:
         """Rewrites what stands around attention, in a module at IREE's phase flow, so that
         configurations fit; returns whether IR changed."""
         return False
 
-    def decode_refusal(self, facts: AttentionFacts) -> str:
-        """Why chunks of this attention's keys would get no decode configuration, or ''."""
-        return f"no decode kernel was measured for {self.name}"
+    def decode_refusal(self, facts: AttentionFacts) -> Refusal | None:
+        """Why chunks of this attention's keys would get no decode configuration, or None."""
+        return Refusal(f"no decode kernel was measured for {self.name}")
 
-    def slower_than_decomposed(self, facts: AttentionFacts) -> str:
+    def slower_than_decomposed(self, facts: AttentionFacts) -> Refusal | None:
         """Why this attention op would be slower than the products and the softmax that say the
-        same, or ''."""
-        return ""
+        same, or None."""
+        return None
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:
         """The number of keys, above that of this attention, that has a configuration where its

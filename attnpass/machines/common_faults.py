@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from ..attention.facts import AttentionFacts
-from ..ir import defining_op
+from ..ir import Refusal, defining_op
 
 # What makes a tensor of one number.
 _NUMBERS = ("linalg.fill", "arith.constant")
 
 
-def common_fault(facts: AttentionFacts) -> str:
-    """What is wrong with IREE's own code for an attention as it is in a dispatch, or ''."""
+def common_fault(facts: AttentionFacts) -> Refusal | None:
+    """What is wrong with IREE's own code for an attention as it is in a dispatch, or None."""
     if _goes_beyond_rows(facts):
-        return (
+        return Refusal(
             "IREE 3.13's own configuration takes a few numbers of a row at a time, and each time "
             "scales them alone by the new maximum"
         )
     if not _starts_anew(facts) and facts.extent(facts.n) != 1:
-        return (
+        return Refusal(
             "IREE 3.13's own configuration takes a few columns of V at a time, and adds to given "
             "sums each time"
         )
-    return ""
+    return None
 
 
 def _goes_beyond_rows(facts: AttentionFacts) -> bool:

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
-def nothing_is_right(facts: AttentionFacts, target: Target | None, configured: bool) -> str:
-    """What is wrong with the code that an attention in the open will get, or ''; whether or not
+def nothing_is_right(
+    facts: AttentionFacts, target: Target | None, configured: bool
+) -> Refusal | None:
+    """What is wrong with the code that an attention in the open will get, or None; whether or not
     it will be `configured`, and whatever `describe` makes of it."""
     if facts.own_configuration:
-        return ""
+        return None
     if why := no_code(facts):
         return why
-    why = "" if target is None else target.own_is_wrong(as_in_dispatch(facts))
+    why = None if target is None else target.own_is_wrong(as_in_dispatch(facts))
     if not why or target is None:
-        return ""
-    return "" if configured and _will_be_configured(facts.op, target) else why
+        return None
+    return None if configured and _will_be_configured(facts.op, target) else why
 
 
 def _will_be_configured(op: ir.Operation, target: Target) -> bool:
@@ -44,30 +46,34 @@ def _will_be_configured(op: ir.Operation, target: Target) -> bool:
     return all(kinds) and not isinstance(target.configuration(facts), Refusal)
 
 
-def no_code(facts: AttentionFacts) -> str:
-    """Why IREE 3.13 compiles an attention for no target, however it is configured, or ''."""
+def no_code(facts: AttentionFacts) -> Refusal | None:
+    """Why IREE 3.13 compiles an attention for no target, however it is configured, or None."""
     read = {dim for name in ("query", "key", "value") for dim in facts.map_of(name)}
     written = {*facts.map_of("output")}
     if facts.kind == "online_attention":
         kinds = {facts.element_types[name] for name in facts.result_names}
         if len(kinds) > 1:
-            return "IREE 3.13 fails on results of several types"
+            return Refusal("IREE 3.13 fails on results of several types")
         return _no_code_of_one_row(facts)
     if not written >= {*facts.batch, *facts.m} or not written <= read | {None}:
-        return "IREE 3.13 crashes where the result lacks rows or batches, or has dims of its own"
-    return ""
+        return Refusal(
+            "IREE 3.13 crashes where the result lacks rows or batches, or has dims of its own"
+        )
+    return None
 
 
-def _no_code_of_one_row(facts: AttentionFacts) -> str:
-    """Why IREE compiles no online attention of a single row, or ''."""
+def _no_code_of_one_row(facts: AttentionFacts) -> Refusal | None:
+    """Why IREE compiles no online attention of a single row, or None."""
     if facts.extent((*facts.batch, *facts.m)) != 1:
-        return ""
+        return None
     results = zip(facts.result_names, facts.op.results, strict=True)
     if any(
         name != "output" and begins_with_number(facts, name) and users(r) for name, r in results
     ):
-        return "IREE 3.13 fails to store a single row's maximum or sum that begins with a number"
-    return ""
+        return Refusal(
+            "IREE 3.13 fails to store a single row's maximum or sum that begins with a number"
+        )
+    return None
 
 
 def as_in_dispatch(facts: AttentionFacts) -> AttentionFacts:

@@ -47,7 +47,7 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> CandidateSearc
     found = CandidateSearch()
     why = _refusal(facts, target)
     if why:
-        found.pruned[why] += 1
+        found.pruned[why.reason] += 1
         return found
     first = target.configuration(facts)
     if isinstance(first, Refusal):
@@ -61,12 +61,12 @@ def search(facts: AttentionFacts, target: Target, plain: bool) -> CandidateSearc
     return found
 
 
-def _refusal(facts: AttentionFacts, target: Target) -> str:
+def _refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
     if facts.own_configuration:
-        return f"it has a {facts.own_configuration}"
+        return Refusal(f"it has a {facts.own_configuration}")
     if facts.changes_scores:
         # IREE 3.13 gives it scores times log2(e): there is no reference to compare with.
-        return "its region changes the scores"
+        return Refusal("its region changes the scores")
     if 1 in facts.sizes:
-        return "it has unit dims, which IREE folds where attention stands alone"
+        return Refusal("it has unit dims, which IREE folds where attention stands alone")
     return target.tuning_refusal(facts)

@@ -14,7 +14,7 @@ from ..ir.bodies import Scope
 from ..ir.expressions import ExpressionReader, Index, Leaf, Number, ScalarStep
 from ..ir.limits import DIGITS, INFINITE
 from ..ir.views import View
-from ..layout.axes import Axes, Dims, source_of
+from ..layout.axes import Axes, Dims, source_below, source_of
 
 # The axes along a dim.
 Along = tuple[int, ...]
@@ -56,10 +56,7 @@ class AxisReader(ExpressionReader[Along]):
 
     def below_views(self, value: ir.Value, dims: Dims) -> Leaf:
         """The tensor that `value` is a view of, or repeats."""
-        leaf = Leaf(value, dims)
-        while (below := self.one_view(leaf)) is not None:
-            leaf = below
-        return Leaf(leaf.value, self.axes.dims(leaf.places))
+        return Leaf(*source_below(value, self.axes.dims(dims), self.axes))
 
     def one_view(self, leaf: Leaf) -> Leaf | None:
         """The tensor that the last view on the way to `leaf` is one of."""

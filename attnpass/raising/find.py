@@ -106,16 +106,14 @@ def _with_weights(
     elif powers.beside is not None:
         exponent, score = sink_in_sum(elements, exponent, powers.beside, powers.name, keys)
         sink = Sink(score, powers.factor)
-    at = (
-        (late.result.value, late.result.places) if late else (product.op.results[0], product.result)
-    )
-    result, rescaling = _last_view(elements, *at), None
+    behind = late.result if late else Leaf(product.op.results[0], product.result)
+    result, rescaling = _last_view(elements, behind), None
     last = late.op if late else None
     if sink is None and not powers.shown and powers.name == "math.exp" and late is None:
         rescaling = find_rescaling(elements, result, exponent, keys)
     if rescaling is not None:
         last, exponent, sink = rescaling.op, rescaling.scores, Sink(rescaling.sink, 1.0)
-        result = _last_view(elements, rescaling.result.value, rescaling.result.places)
+        result = _last_view(elements, rescaling.result)
     if sink is not None and (powers.shown or (part and powers.beside)):
         raise NotRaised("it has a sink, and a condition or another sink beside its softmax")
     scores, scored = _scores(elements, without_casts(exponent), keys)
@@ -166,7 +164,7 @@ def _divided_late(elements: AxisReader, product: Product, weights: Expression) -
     _, powers = _shown(without_casts(weights))
     if not isinstance(powers, ScalarStep) or powers.name not in _POWERS:
         return None
-    result = _last_view(elements, product.op.results[0], product.result)
+    result = _last_view(elements, Leaf(product.op.results[0], product.result))
     behind = find_behind(elements, result)
     if behind is None or not isinstance(behind.whole, ScalarStep):
         return None
@@ -528,9 +526,10 @@ def _product_of(elements: AxisReader, scored: Leaf) -> Product:
     return product
 
 
-def _last_view(elements: AxisReader, value: ir.Value, dims: Dims) -> Leaf:
+def _last_view(elements: AxisReader, behind: Leaf) -> Leaf:
     """The last of the views behind the product with V, and of what rounds it to fewer bits, each
     read by the next alone."""
+    value, dims = behind.value, behind.places
     while has_one_use(value):
         (user,) = users(value)
         if len(user.results) != 1 or user.operands[0] != value:

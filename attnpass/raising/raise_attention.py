@@ -35,7 +35,7 @@ def raise_all(module: ir.Operation, report: Report, target: Target, at_any_price
                 report.record(about, "not-raised", str(reason))
                 continue
             op, result = build_attention(written)
-            why = "" if at_any_price else target.slower_than_decomposed(describe(op))
+            why = None if at_any_price else target.slower_than_decomposed(describe(op))
             dead = defining_op(result if why else written.result.value)
             assert dead is not None
             old.append(dead)

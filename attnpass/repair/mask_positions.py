@@ -46,8 +46,7 @@ def _replace(facts: AttentionFacts, context: PassContext) -> str | None:
     """Gives the users of an attention one that reads no positions; what became of it."""
     loose = describe_any(facts.op)
     why = refusal(loose)
-    whole = why or holds_regions(facts.op)
-    found = Refusal(whole) if whole else split_region(facts.op)
+    found = why or holds_regions(facts.op) or split_region(facts.op)
     if not isinstance(found, Refusal):
         rest, steps = found
         mask, dims = position_mask(facts, steps)

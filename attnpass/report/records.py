@@ -15,6 +15,8 @@ from .words import What
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from ..ir import Refusal
+
 
 @dataclass
 class Report(Entries):
@@ -56,7 +58,7 @@ class Report(Entries):
         self,
         op: ir.Operation | Op,
         what: What,
-        reason: str = "",
+        reason: str | Refusal = "",
         *,
         kind: str = "",
         **details: int | float | str,
@@ -64,7 +66,7 @@ class Report(Entries):
         """Says what the pass that runs has done to an op (a `kind` of), or has not. To be called
         while the op stands in its module; an `Op` outlives it."""
         about = op if isinstance(op, Op) else op_of(op, kind)
-        made = Record(about, what, reason, details, self.pass_name)
+        made = Record(about, what, str(reason), details, self.pass_name)
         self.records.append(made)
         tell(topic_of(self.pass_name), "%s", made)
 
@@ -73,7 +75,7 @@ class Report(Entries):
         place = op_of(op).places[0]
         return any(place in record.op.places for record in self.found("left"))
 
-    def known_wrong(self, reason: str, op: ir.Operation | Op = MODULE) -> None:
+    def known_wrong(self, reason: str | Refusal, op: ir.Operation | Op = MODULE) -> None:
         """Says that the numbers an op computes are wrong and that nothing avoids it."""
         self._happened(op, "known-wrong", reason)
 
@@ -86,7 +88,7 @@ class Report(Entries):
         """Says which flag of the user's has no effect, and which one has."""
         self._happened(MODULE, "ignored", reason)
 
-    def _happened(self, op: ir.Operation | Op, what: What, reason: str) -> None:
+    def _happened(self, op: ir.Operation | Op, what: What, reason: str | Refusal) -> None:
         self.record(op, what, reason)
         if self.records[-1] in self.records[:-1]:
             self.records.pop()

@@ -51,30 +51,30 @@ class SplitPlan:
         return self.length == self.splits * self.chunk
 
 
-def refusal(facts: AttentionFacts, rows: int) -> str:
-    """Why this attention is not one that the pass splits, or ''."""
+def refusal(facts: AttentionFacts, rows: int) -> Refusal | None:
+    """Why this attention is not one that the pass splits, or None."""
     if facts.own_configuration:
-        return f"it has its own {facts.own_configuration}, which a split would make wrong"
+        return Refusal(f"it has its own {facts.own_configuration}, which a split would make wrong")
     if "split_k" in facts.op.attributes:
-        return "it is part of a split attention already"
+        return Refusal("it is part of a split attention already")
     if facts.op.parent is not None and facts.op.parent.name == "flow.dispatch.region":
-        return "it stands in a dispatch region already"
+        return Refusal("it stands in a dispatch region already")
     count = facts.extent(facts.m)
     if count is None:
-        return "the number of query rows is known only at run time"
+        return Refusal("the number of query rows is known only at run time")
     if count > rows:
-        return f"it has {count} query rows, more than rows={rows}: this is no decode step"
+        return Refusal(f"it has {count} query rows, more than rows={rows}: this is no decode step")
     dim = split_dim(facts)
     if dim not in facts.map_of("key"):
-        return "K does not have V's outermost key dim"
+        return Refusal("K does not have V's outermost key dim")
     if dim in facts.score_index_dims:
-        return f"its score region reads the key's index (iree_linalg_ext.index {dim})"
+        return Refusal(f"its score region reads the key's index (iree_linalg_ext.index {dim})")
     argument = str(body_of(facts.op).arguments[0].type)
     results = [facts.element_types[name] for name in facts.result_names]
     partial = [argument] if facts.kind == "attention" else [argument, *results]
     if odd := [kind for kind in partial if kind != "f32"]:
-        return f"it accumulates in {odd[0]}; only f32 is combined"
-    return ""
+        return Refusal(f"it accumulates in {odd[0]}; only f32 is combined")
+    return None
 
 
 def split_dim(facts: AttentionFacts) -> int:

@@ -27,7 +27,7 @@ def split_all(
     target: Target,
     report: Report,
     pass_name: str,
-    unfit: Callable[[AttentionFacts], str] | None = None,
+    unfit: Callable[[AttentionFacts], Refusal | None] | None = None,
 ) -> bool:
     """Splits what can be split; returns whether IR changed. Needs a current context.
 
@@ -39,8 +39,8 @@ def split_all(
         if unfit is not None and unfit(facts):
             continue
         operand = _record(facts, report, pass_name)
-        operand.reason = refusal(facts, rows)
-        if operand.reason:
+        if why := refusal(facts, rows):
+            operand.reason = str(why)
             continue
         repeats = {name: _repeats(facts, name) for name in ("key", "value")}
         plan = make_plan(facts, splits, target, min(repeats.values()))

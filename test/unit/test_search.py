@@ -113,6 +113,6 @@ def test_loops_for_transposed_v(context: ir.Context) -> None:
     assert isinstance(found, LoopTiles)
     assert not misfit(facts, found, transposed=True)
     wide = replace(found, output_vectors=8)
-    assert misfit(facts, wide, transposed=True) == "32 sums to be folded into a vector of 16"
+    assert str(misfit(facts, wide, transposed=True)) == "32 sums to be folded into a vector of 16"
     assert not misfit(facts, wide, transposed=False)
-    assert "whole vectors" in misfit(facts, replace(found, keys=100), transposed=True)
+    assert "whole vectors" in str(misfit(facts, replace(found, keys=100), transposed=True))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...attention.edit import edit
 from ...attention.facts import AttentionFacts
 from ...forms.decomposition import decomposed, refusal
-from ...ir import Builder, replace_reads, sizes_of
+from ...ir import Builder, Refusal, replace_reads, sizes_of
 from ...machines import Target
 
 # Lanes take so many elements of Q's and K's head dim at once, and subgroups of V's.
@@ -40,21 +40,21 @@ def mask_unknown_keys(facts: AttentionFacts, target: Target) -> str | None:
     )
 
 
-def _refusal(facts: AttentionFacts) -> str:
+def _refusal(facts: AttentionFacts) -> Refusal | None:
     """Why IREE 3.13 does not compile an attention without a configuration of ours for CUDA if its
-    number of keys is unknown and not viewed as tiles, or ''."""
+    number of keys is unknown and not viewed as tiles, or None."""
     keys = [facts.sizes[dim] for dim in facts.k2 if facts.sizes[dim] != 1]
     if not keys or any(size is not None for size in keys):
-        return ""
+        return None
     if len([dim for dim in facts.k1 if facts.sizes[dim] != 1]) > 1:
-        return "IREE 3.13 distributes no head dim that is several dims"
+        return Refusal("IREE 3.13 distributes no head dim that is several dims")
     head, width = facts.extent(facts.k1), facts.extent(facts.n)
     if head is None or width is None:
-        return "IREE 3.13 compiles no head dims that are known only at run time"
+        return Refusal("IREE 3.13 compiles no head dims that are known only at run time")
     uneven = head % _HEAD_STEP or (width % _WIDTH_STEP and width != _SMALLEST_WIDTH)
     if uneven or (head > _WIDE_HEAD and width > _WIDE_STEP and width % _WIDE_STEP):
-        return f"IREE 3.13 has no whole tiles for head dims {head} and {width}"
-    return ""
+        return Refusal(f"IREE 3.13 has no whole tiles for head dims {head} and {width}")
+    return None
 
 
 def _write_out(facts: AttentionFacts) -> str:
@@ -65,7 +65,7 @@ def _write_out(facts: AttentionFacts) -> str:
         return ""
     for old, new in zip(facts.op.results, decomposed(facts), strict=True):
         replace_reads(old, new)
-    return why
+    return str(why)
 
 
 def _add_mask(facts: AttentionFacts) -> None:

@@ -87,10 +87,10 @@ def fetch_ahead(
         if isinstance(tiles, Refusal):
             continue
         refusals = [_room_refusal(function, tiles, threads, limit, n) for n in range(2, most + 1)]
-        if "" not in refusals:
-            refused.append(refusals[0])
+        if None not in refusals:
+            refused.append(str(refusals[0]))
             continue
-        _fetch_ahead(tiles, most - refusals[::-1].index(""))
+        _fetch_ahead(tiles, most - refusals[::-1].index(None))
         count += 1
     return count, list(dict.fromkeys(refused))
 
@@ -101,8 +101,8 @@ def _is_barrier(op: ir.Operation) -> bool:
 
 def _room_refusal(
     function: ir.Operation, tiles: AsyncTiles, threads: Threads, limit: int, buffers: int
-) -> str:
-    """Why there is no room for so many buffers a tile, or ''."""
+) -> Refusal | None:
+    """Why there is no room for so many buffers a tile, or None."""
     used = sum(buffer_bytes(op) for op in shared_buffers(function) if op not in tiles.buffers)
     once = sum(buffer_bytes(op) for op in tiles.buffers)
     # Workgroups take turns on a multiprocessor: none may lose its place, unless registers
@@ -112,11 +112,11 @@ def _room_refusal(
         now, then = (room // (used + n * once + reserved) for n in (1, buffers))
         if then < min(now, most) or used + buffers * once > limit:
             words = {2: "two"}.get(buffers, buffers)
-            return (
+            return Refusal(
                 f"{words} buffers a tile are {used + buffers * once} bytes of shared memory, of "
                 f"{room}: {then} workgroups would have room instead of {now}"
             )
-    return ""
+    return None
 
 
 def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | Refusal:
@@ -137,7 +137,7 @@ def _tiles(loop: ir.Operation, threads: Threads) -> AsyncTiles | Refusal:
             return Refusal("its loop writes to shared memory what it computes")
         why = _copy_refusal(read, write, threads) or _repeat_refusal(read, write, loop)
         if why:
-            return Refusal(why)
+            return why
         copies.append(Copy(read, write))
     buffers = [op for write in writes if (op := defining_op(write.operands[1])) is not None]
     buffers = list(dict.fromkeys(buffers))
@@ -155,27 +155,27 @@ def _is_in_loop(op: ir.Operation) -> bool:
     return has_ancestor(op, "scf.for", "scf.while")
 
 
-def _copy_refusal(read: ir.Operation, write: ir.Operation, threads: Threads) -> str:
-    """Why a read and a write are no asynchronous copy, or ''."""
+def _copy_refusal(read: ir.Operation, write: ir.Operation, threads: Threads) -> Refusal | None:
+    """Why a read and a write are no asynchronous copy, or None."""
     if read.name != READ or len(users(read.results[0])) != 1:
-        return "its tiles are not copied as they are"
+        return Refusal("its tiles are not copied as they are")
     if not is_plain_transfer(read) or not is_plain_transfer(write):
-        return "its copies have masks, leave the tensor or permute dims"
+        return Refusal("its copies have masks, leave the tensor or permute dims")
     vector, source, target = read.results[0].type, read.operands[0], write.operands[1]
     size = vector.shape[-1] * element_bytes(source)
     if any(count != 1 for count in vector.shape[:-1]) or size not in _SIZES:
-        return "its threads do not copy 4, 8 or 16 bytes in a row"
+        return Refusal("its threads do not copy 4, 8 or 16 bytes in a row")
     if printed.is_shared(source.type):
-        return "its tiles come from shared memory"
+        return Refusal("its tiles come from shared memory")
     for buffer, column in ((source, read.operands[-2]), (target, write.operands[-1])):
         starts = _rows_are_aligned(buffer, size)
         if not starts or not is_multiple(column, vector.shape[-1], threads):
-            return f"its copies are not known to start at multiples of {size} bytes"
-    return ""
+            return Refusal(f"its copies are not known to start at multiples of {size} bytes")
+    return None
 
 
-def _repeat_refusal(read: ir.Operation, write: ir.Operation, loop: ir.Operation) -> str:
-    """Why the places of a copy cannot be computed for another step of the loop, or ''."""
+def _repeat_refusal(read: ir.Operation, write: ir.Operation, loop: ir.Operation) -> Refusal | None:
+    """Why the places of a copy cannot be computed for another step of the loop, or None."""
     body, position = loop.regions[0].blocks[0], loop.regions[0].blocks[0].arguments[0]
     pending = [*list(read.operands)[1:-1], *list(write.operands)[2:]]
     seen: set[ir.Value] = set()
@@ -186,12 +186,12 @@ def _repeat_refusal(read: ir.Operation, write: ir.Operation, loop: ir.Operation)
             continue
         seen.add(value)
         if op is None and value.owner == body:
-            return "where its tiles lie depends on the step before"
+            return Refusal("where its tiles lie depends on the step before")
         if op is not None and op.block == body:
             if not op.name.startswith(_INDEX_OPS):
-                return f"where its tiles lie is computed by {op.name}"
+                return Refusal(f"where its tiles lie is computed by {op.name}")
             pending += op.operands
-    return ""
+    return None
 
 
 def _rows_are_aligned(buffer: ir.Value, size: int) -> bool:

@@ -23,17 +23,17 @@ class Hopper(KernelProvider):
 
     backends = ("cuda",)
 
-    def unfit_target(self, module: ir.Operation, target: Target | None) -> str:
+    def unfit_target(self, module: ir.Operation, target: Target | None) -> Refusal | None:
         if target is None:
-            return "the target is unknown; say target=sm_90 if the module runs on Hopper"
+            return Refusal("the target is unknown; say target=sm_90 if the module runs on Hopper")
         own = resolve_target(module)
         if own is not None and own.backend != "cuda":
-            return f"the module is compiled for {own.name}, the kernels are CUDA's"
+            return Refusal(f"the module is compiled for {own.name}, the kernels are CUDA's")
         if target.backend != "cuda" or not target.arch.startswith("sm_90"):
-            return (
+            return Refusal(
                 f"the kernels need sm_90; the target is {target.name} (say target=sm_90 if it is)"
             )
-        return ""
+        return None
 
     def offers(
         self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None

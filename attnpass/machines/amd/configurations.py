@@ -49,7 +49,7 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | Refusal
     if not why and not own_loses_lanes(facts, target):
         why = _own_is_good(facts, target)
     if why:
-        return Refusal(why)
+        return why
     if rows_of(facts) == 1:
         return decode_with(_decode_lanes(target), facts)
     tile = _find_tile(facts, target, keys_of(facts))
@@ -127,53 +127,60 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | Ref
     dim; or why there are none."""
     why = dynamic_refusal(facts) or _refusal(facts, target)
     if why:
-        return Refusal(why)
+        return why
     tile = _find_tile(facts, target, WHOLE_TILES)
     return tile if isinstance(tile, Refusal) else unknown_as_tiles(facts, tile)
 
 
-def _refusal(facts: AttentionFacts, target: Target) -> str:
-    """Why there is no configuration for this kind of attention on this chip, or ''."""
+def _refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why there is no configuration for this kind of attention on this chip, or None."""
     family = family_of(target)
     if family is None:
-        return f"there is no table for {target.name}"
+        return Refusal(f"there is no table for {target.name}")
     if facts.score_index_dims:
-        return "its scores depend on positions, which was not looked at"
+        return Refusal("its scores depend on positions, which was not looked at")
     if len(facts.n) != 1 or len(facts.k1) != 1:
-        return "it has several head dims"
+        return Refusal("it has several head dims")
     if 0 in _head_dims(facts):
-        return "a head dim is known only at run time"
+        return Refusal("a head dim is known only at run time")
     if is_decode(facts) and not own_loses_lanes(facts, target):
-        return f"{rows_of(facts)} query row(s) fill no matrix instruction"
+        return Refusal(f"{rows_of(facts)} query row(s) fill no matrix instruction")
     return _types_refusal(facts, family, target)
 
 
-def _types_refusal(facts: AttentionFacts, family: MatrixFamily, target: Target) -> str:
+def _types_refusal(facts: AttentionFacts, family: MatrixFamily, target: Target) -> Refusal | None:
     kinds = facts.element_types
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
     if is_f32(facts):
         # Without instructions: tiles of lanes, which repair wrong numbers.
         wrong = own_loses_lanes(facts, target)
-        return "" if "f32" in family.query or wrong else f"{target.arch} multiplies f32 by lanes"
+        has_tiles = "f32" in family.query or wrong
+        return None if has_tiles else Refusal(f"{target.arch} multiplies f32 by lanes")
     products = query in family.query and value in family.value and "f32" not in (query, value)
     if query != key or not products:
-        return f"{target.arch} has no matrix instructions for {query} Q, {key} K and {value} V"
-    return ""
+        return Refusal(
+            f"{target.arch} has no matrix instructions for {query} Q, {key} K and {value} V"
+        )
+    return None
 
 
-def _own_is_good(facts: AttentionFacts, target: Target) -> str:
-    """Why IREE's own tile is as good as those of the table, or ''."""
+def _own_is_good(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why IREE's own tile is as good as those of the table, or None."""
     head, width = _head_dims(facts)
     family = family_of(target)
     if family and max(head, width) > family.widest:
-        return f"on {target.arch} all tiles for head dims above {family.widest} spill registers"
+        return Refusal(
+            f"on {target.arch} all tiles for head dims above {family.widest} spill registers"
+        )
     if family and facts.element_types["query"] in family.spilled:
-        return ""
+        return None
     whole = _whole(rows_of(facts), _OWN) and _whole(keys_of(facts), _OWN)
     powers = all(_is_power(size) and size > COLUMNS for size in (head, width))
     if not whole or not powers or len(facts.k2) != 1 or width > _OWN or head > 2 * _OWN:
-        return ""
-    return "its own tile has the same columns, and matrix instructions for all rows and keys"
+        return None
+    return Refusal(
+        "its own tile has the same columns, and matrix instructions for all rows and keys"
+    )
 
 
 def _head_dims(facts: AttentionFacts) -> tuple[int, int]:

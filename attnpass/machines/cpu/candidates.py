@@ -73,7 +73,7 @@ def _loops(facts: AttentionFacts, target: Target, known: dict[str, str]) -> Offe
         sums = (other.score_keys * other.row_vectors, other.output_rows * other.output_vectors)
         why = problem(facts, other)
         if why:
-            yield choice, Refusal(why)
+            yield choice, why
         elif max(sums) > registers:
             yield choice, Refusal(f"sums of more than {registers} vector registers")
         else:

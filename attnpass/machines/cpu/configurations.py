@@ -41,7 +41,7 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | Ref
     """The attributes for this attention, as text by name, or why it keeps IREE's own."""
     why = refusal(facts, target)
     if why:
-        return Refusal(why)
+        return why
     step = _step(facts, register_bytes(target))
     if step is None:
         return Refusal(
@@ -56,19 +56,21 @@ def configuration(facts: AttentionFacts, target: Target) -> dict[str, str] | Ref
     return found
 
 
-def own_is_wrong(facts: AttentionFacts, target: Target) -> str:
-    """What is wrong with IREE's own configuration of an attention as it is in a dispatch, or ''."""
+def own_is_wrong(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """What is wrong with IREE's own configuration of an attention in a dispatch, or None."""
     if why := common_fault(facts):
         return why
     sizes = [facts.sizes[dim] for dim in facts.k1]
     if any(size is None or size > WIDEST_WHOLE for size in sizes):
-        return (
+        return Refusal(
             "IREE 3.13's own configuration takes the softmax of parts of the scores where a head "
             f"dim of Q and K is above {WIDEST_WHOLE} or known only at run time"
         )
     if len(facts.k2) > 1 and not fills_tiles(facts.sizes[facts.k2[-1]], target):
-        return "IREE 3.13 masks the innermost of several key dims wrong where it fills no tiles"
-    return ""
+        return Refusal(
+            "IREE 3.13 masks the innermost of several key dims wrong where it fills no tiles"
+        )
+    return None
 
 
 def fills_tiles(size: int | None, target: Target | None) -> bool:
@@ -84,23 +86,23 @@ def fills_tiles(size: int | None, target: Target | None) -> bool:
     return size % tile == 0
 
 
-def chunks_refusal(facts: AttentionFacts, target: Target) -> str:
-    """Why chunks of this attention's keys would not pay on idle cores, or ''."""
+def chunks_refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why chunks of this attention's keys would not pay on idle cores, or None."""
     if _has_several_dims(facts):
-        return "it has several head or key dims"
+        return Refusal("it has several head or key dims")
     loops = cpu_loops.tiles(facts, register_bytes(target))
     if isinstance(loops, Refusal):
-        return loops.reason
+        return loops
     if loops.row_vectors or cpu_loops.row_size(facts) > loops.lanes:
-        return "many query rows are no decode step"
+        return Refusal("many query rows are no decode step")
     (keys,) = (facts.sizes[dim] for dim in facts.k2)
     if keys is None:
-        return "the number of keys is known only at run time"
+        return Refusal("the number of keys is known only at run time")
     row = facts.assumed_extent(facts.k1) * element_bytes(facts.value("key"))
     row += facts.assumed_extent(facts.n) * element_bytes(facts.value("value"))
     if keys * row < SPLIT_BYTES:
-        return f"a head's K and V have {keys * row} bytes, less than chunks pay for"
-    return ""
+        return Refusal(f"a head's K and V have {keys * row} bytes, less than chunks pay for")
+    return None
 
 
 def register_bytes(target: Target | None) -> int:
@@ -188,20 +190,24 @@ def widest(facts: AttentionFacts) -> int:
     return max(facts.extent(facts.n) or 0, facts.extent(facts.k1) or 0)
 
 
-def refusal(facts: AttentionFacts, target: Target) -> str:
-    """Why no configuration is known to be right for this attention, or ''."""
+def refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why no configuration is known to be right for this attention, or None."""
     if _has_several_dims(facts) and not own_is_wrong(facts, target):
-        return "it has several head or key dims"
+        return Refusal("it has several head or key dims")
     if facts.extent(facts.n) is None or facts.extent(facts.k1) is None:
-        return "its head dim is known only at run time, so its vectors have no bound"
+        return Refusal("its head dim is known only at run time, so its vectors have no bound")
     if facts.may_lose_dims:
-        return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+        return Refusal(
+            "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+        )
     if facts.score_index_dims:
-        return "its scores depend on positions, which IREE 3.13 gets wrong in tiles on a CPU"
+        return Refusal(
+            "its scores depend on positions, which IREE 3.13 gets wrong in tiles on a CPU"
+        )
     unknown = sorted(set(facts.element_types.values()) - MEASURED_TYPES)
     if unknown:
-        return f"nothing was measured for {', '.join(unknown)}"
-    return ""
+        return Refusal(f"nothing was measured for {', '.join(unknown)}")
+    return None
 
 
 def _has_several_dims(facts: AttentionFacts) -> bool:

@@ -91,23 +91,25 @@ def tiles(
             for group in _groups(rows or 0, lanes)[:1]
         ]
     if why:
-        return Refusal(why)
+        return why
     fitting = (found for found in candidates if not problem(facts, found, transposed))
     depth, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     none = f"head dim {max(depth, width)} needs more than {STACK_BYTES} bytes of stack"
     return next(fitting, Refusal(none))
 
 
-def problem(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None) -> str:
-    """Why an attention cannot be cut into these tiles, or ''; `transposed` as for `tiles`."""
+def problem(
+    facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None
+) -> Refusal | None:
+    """Why an attention cannot be cut into these tiles, or None; `transposed` as for `tiles`."""
     if transposed is None:
         transposed = _keys_innermost(facts, "value")
     why = misfit(facts, found, transposed)
     if why:
         return why
     if not tile_rows(facts, found, transposed):
-        return f"loops that need more than {STACK_BYTES} bytes of stack"
-    return ""
+        return Refusal(f"loops that need more than {STACK_BYTES} bytes of stack")
+    return None
 
 
 def tile_rows(
@@ -162,18 +164,20 @@ def _stack_bytes(
     return 4 * kept + STACK_RESERVE
 
 
-def misfit(facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None) -> str:
-    """Why these tiles would be computed wrong, or ''; `transposed` as for `tiles`."""
+def misfit(
+    facts: AttentionFacts, found: LoopTiles, transposed: bool | None = None
+) -> Refusal | None:
+    """Why these tiles would be computed wrong, or None; `transposed` as for `tiles`."""
     if found.row_vectors:
-        return ""
+        return None
     if transposed is None:
         transposed = _keys_innermost(facts, "value")
     if found.keys % _unit(facts, found):
-        return "blocks of keys that are no whole vectors"
+        return Refusal("blocks of keys that are no whole vectors")
     sums = found.output_rows * found.output_vectors
     if transposed and sums > found.lanes:
-        return f"{sums} sums to be folded into a vector of {found.lanes}"
-    return ""
+        return Refusal(f"{sums} sums to be folded into a vector of {found.lanes}")
+    return None
 
 
 def _decode_tiles(
@@ -202,38 +206,38 @@ def _keys_innermost(facts: AttentionFacts, operand: str) -> bool:
     return facts.is_innermost(operand, facts.k2)
 
 
-def _refusal(facts: AttentionFacts, transposed: bool | None) -> str:
+def _refusal(facts: AttentionFacts, transposed: bool | None) -> Refusal | None:
     """Why the loops cannot compute this attention, or would be slower."""
     problem = _score_problem(facts)
     if problem:
         return problem
     if facts.has_mask and {*facts.k2} & {*facts.map_of("mask")[:-1]}:
         # What IREE 3.13 makes of a read of such keys that goes beyond their end is wrong.
-        return "the keys of its mask do not lie side by side"
+        return Refusal("the keys of its mask do not lie side by side")
     if any(None in facts.map_of(name) for name in facts.tensor_operands):
-        return "a map reads a dim at the constant 0"
+        return Refusal("a map reads a dim at the constant 0")
     operands = [("key", facts.k1), *([("value", facts.n)] if transposed is None else [])]
     for name, head in operands:
         if not facts.is_innermost(name, (*head, *facts.k2)):
-            return f"neither keys nor the head dim are innermost in its {name}"
+            return Refusal(f"neither keys nor the head dim are innermost in its {name}")
     if not facts.is_innermost("output", facts.n):
-        return "the head dim is not innermost in its result"
+        return Refusal("the head dim is not innermost in its result")
     types = facts.element_types
     names = [name for name in ("query", "key", "value") if types[name] not in INPUT_TYPES]
     if facts.has_mask and types["mask"] not in MASK_TYPES:
         names.append("mask")
-    return f"its {names[0]} is of {types[names[0]]}" if names else ""
+    return Refusal(f"its {names[0]} is of {types[names[0]]}") if names else None
 
 
-def _score_problem(facts: AttentionFacts) -> str:
+def _score_problem(facts: AttentionFacts) -> Refusal | None:
     """Why the region cannot be computed for a vector of scores at once."""
     *steps, _ = body_ops(facts.op)
     for op in steps:
         if op.name.partition(".")[0] not in ("arith", "math") or len(op.regions):
-            return f"{op.name} is in its score function"
+            return Refusal(f"{op.name} is in its score function")
         if any(not isinstance(value.type, ir.FloatType | ir.IntegerType) for value in op.results):
-            return f"its score function computes {op.results[0].type}"
-    return ""
+            return Refusal(f"its score function computes {op.results[0].type}")
+    return None
 
 
 def row_dim(facts: AttentionFacts) -> int | None:

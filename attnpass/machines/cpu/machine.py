@@ -78,38 +78,40 @@ class Cpu(Target):
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
         return configuration(facts, self)
 
-    def own_is_wrong(self, facts: AttentionFacts) -> str:
+    def own_is_wrong(self, facts: AttentionFacts) -> Refusal | None:
         return own_is_wrong(facts, self)
 
-    def tuning_refusal(self, facts: AttentionFacts) -> str:
+    def tuning_refusal(self, facts: AttentionFacts) -> Refusal | None:
         return refusal(facts, self)
 
     def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
         return candidates(facts, self, known)
 
-    def loops_refusal(self, facts: AttentionFacts) -> str:
+    def loops_refusal(self, facts: AttentionFacts) -> Refusal | None:
         loops = tiles(facts, self.vector_bytes)
-        return loops.reason if isinstance(loops, Refusal) else "the table has none for it"
+        return loops if isinstance(loops, Refusal) else Refusal("the table has none for it")
 
     def prepare(self, module: ir.Operation) -> bool:
         return write_transposed(module, self.vector_bytes)
 
-    def decode_refusal(self, facts: AttentionFacts) -> str:
+    def decode_refusal(self, facts: AttentionFacts) -> Refusal | None:
         return chunks_refusal(facts, self)
 
-    def slower_than_decomposed(self, facts: AttentionFacts) -> str:
+    def slower_than_decomposed(self, facts: AttentionFacts) -> Refusal | None:
         """IREE's own code for the op is slower, 1.2 to 12 times: attention needs loops of ours."""
         loops = tiles(facts, self.vector_bytes)
         if isinstance(loops, Refusal):
-            return f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
+            return Refusal(
+                f"an attention op has no vector loops on this CPU, and is slower then: {loops}"
+            )
         partial = facts.kind == "online_attention"
         if partial and not any(fits_beside_result(facts, one) for one in loops.from_best()):
             # What a sink adds to stands behind the sums, which cannot lie where the result goes.
             width = facts.sizes[facts.n[0]]
-            return (
+            return Refusal(
                 f"a head dim of {width} leaves vector loops no room on the stack for a sink's sums"
             )
-        return ""
+        return None
 
     def _reading(self, facts: AttentionFacts) -> float:
         """Seconds that K and V take to come from memory."""

@@ -96,17 +96,17 @@ def wider_heads(
     return next(fitting, None)
 
 
-def dynamic_refusal(facts: AttentionFacts) -> str:
-    """Why keys and rows of this attention are not to be viewed as whole tiles, or ''."""
+def dynamic_refusal(facts: AttentionFacts) -> Refusal | None:
+    """Why keys and rows of this attention are not to be viewed as whole tiles, or None."""
     # IREE joins a group with its rows to one dim; of an unknown size, it fails to distribute it.
     grouped = rows_of(facts) is None and any(facts.sizes[d] != 1 for d in other_rows(facts))
     if len(facts.k2) != 1 or (facts.sizes[facts.k2[0]] is not None and not grouped):
-        return "its number of keys is known"
+        return Refusal("its number of keys is known")
     if not begins_with_numbers(facts):
-        return "it goes on from what other keys gave"
+        return Refusal("it goes on from what other keys gave")
     if facts.has_mask and facts.k2[0] not in facts.map_of("mask"):
-        return "it is masked by row only"
-    return ""
+        return Refusal("it is masked by row only")
+    return None
 
 
 def unknown_as_tiles(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> dict[int, int]:
@@ -118,39 +118,45 @@ def unknown_as_tiles(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> d
     return {**found, tiled(facts, "output", facts.m): tile.rows}
 
 
-def rows_refusal(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> str:
+def rows_refusal(facts: AttentionFacts, tile: AttentionTile | LaneTile) -> Refusal | None:
     """What rows keep IREE from distributing a tile in a loop over an unknown number of keys, or
-    ''. IREE 3.13 has sums in memory there where the number of a tile's rows is no constant."""
+    None. IREE 3.13 has sums in memory there where the number of a tile's rows is no constant."""
     rows = rows_of(facts)
     if rows is None or rows % tile.rows == 0 or None not in (facts.sizes[d] for d in facts.k2):
-        return ""
+        return None
     # One tile has all rows; lanes exchange which of these there are for V's columns before them.
     output = facts.map_of("output")
     is_columns_first = output.index(facts.n[0]) < output.index(tiled(facts, "output", facts.m))
     if rows < tile.rows and (not is_columns_first or isinstance(tile, LaneTile)):
-        return ""
-    return f"{rows} rows leave a tile of {tile.rows} incomplete, of an unknown number of keys"
+        return None
+    return Refusal(
+        f"{rows} rows leave a tile of {tile.rows} incomplete, of an unknown number of keys"
+    )
 
 
-def loops_refusal(facts: AttentionFacts) -> str:
-    """What keeps IREE from distributing any tile of this attention, or ''."""
+def loops_refusal(facts: AttentionFacts) -> Refusal | None:
+    """What keeps IREE from distributing any tile of this attention, or None."""
     if rows_of(facts) is None and any(facts.sizes[dim] is None for dim in facts.k2):
         # IREE 3.13 then "failed to distribute", as in the case below.
-        return "the numbers of rows and of keys are both known only at run time"
+        return Refusal("the numbers of rows and of keys are both known only at run time")
     for name in ("query", "key", "value"):
         innermost = facts.map_of(name)[-1]
         if innermost is not None and innermost in facts.batch and facts.sizes[innermost] is None:
-            return f"the {name}'s innermost dim is a batch of a size known only at run time"
-    return ""
+            return Refusal(
+                f"the {name}'s innermost dim is a batch of a size known only at run time"
+            )
+    return None
 
 
-def unit_refusal(facts: AttentionFacts) -> str:
-    """What unit dims keep a configuration from being attached, or ''."""
+def unit_refusal(facts: AttentionFacts) -> Refusal | None:
+    """What unit dims keep a configuration from being attached, or None."""
     if facts.may_lose_dims:
-        return "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+        return Refusal(
+            "it has unit dims, which IREE folds: its rank is not final before phase 'flow'"
+        )
     if any(facts.sizes[dim] == 1 for dim in (*facts.m, *facts.k1, *facts.k2, *facts.n)):
-        return "it has unit dims among those of its tiles"
-    return ""
+        return Refusal("it has unit dims among those of its tiles")
+    return None
 
 
 def with_tile(
@@ -160,7 +166,7 @@ def with_tile(
     instructions of Q K and of V, as `mma` writes them."""
     why = rows_refusal(facts, tile)
     if why:
-        return Refusal(why)
+        return why
     n, k1, k2 = facts.n[0], facts.k1[0], tiled(facts, "key", facts.k2)
     m = tiled(facts, "output", facts.m)
     qk, pv = products
@@ -193,7 +199,7 @@ def lane_attributes(tile: LaneTile, facts: AttentionFacts) -> Attributes | Refus
             "Q is K or V, too, and IREE gives a value that is read whole tiles of one size"
         )
     why = rows_refusal(facts, tile)
-    return Refusal(why) if why else with_lanes(tile, facts)
+    return why if why else with_lanes(tile, facts)
 
 
 def with_lanes(tile: LaneTile, facts: AttentionFacts) -> Attributes:
@@ -233,7 +239,7 @@ def decode_with(lanes: Lanes, facts: AttentionFacts) -> Attributes | Refusal:
     """The attributes for one row of queries whose dot products go over these lanes."""
     why = decode_refusal(facts, lanes) or keys_refusal(facts, lanes.step)
     if why:
-        return Refusal(why)
+        return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     partial = [0] * facts.num_dims
     spread, subgroups = ([1] * facts.num_dims for _ in range(2))
@@ -264,27 +270,27 @@ def decode_workgroup(facts: AttentionFacts) -> list[int]:
     return workgroup
 
 
-def decode_refusal(facts: AttentionFacts, lanes: Lanes) -> str:
-    """Why the dims or types are none that decode was measured for, or ''."""
+def decode_refusal(facts: AttentionFacts, lanes: Lanes) -> Refusal | None:
+    """Why the dims or types are none that decode was measured for, or None."""
     if len(facts.k2) != 1:
-        return "it has several key dims"
+        return Refusal("it has several key dims")
     head, width = facts.sizes[facts.k1[0]] or 0, facts.sizes[facts.n[0]] or 0
     lane_width = lanes.head * lanes.elements
     divides = head % lane_width == 0 and width % lane_width == 0
     if not divides or (
         max(head, width) > 2 * lane_width and not outgrows_lanes(facts, lanes.subgroup)
     ):
-        return f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}"
+        return Refusal(f"head dims {head} and {width} are not {lane_width} or {2 * lane_width}")
     kinds = {facts.element_types[name] for name in ("query", "value")}
     if not kinds <= {"f16", "bf16", "f32"}:
-        return "decode was measured in f16, bf16 and f32 only"
-    return ""
+        return Refusal("decode was measured in f16, bf16 and f32 only")
+    return None
 
 
-def keys_refusal(facts: AttentionFacts, step: int) -> str:
-    """Why keys in steps of so many are not all of them, or ''."""
+def keys_refusal(facts: AttentionFacts, step: int) -> Refusal | None:
+    """Why keys in steps of so many are not all of them, or None."""
     keys = facts.sizes[facts.k2[0]]
-    return f"the keys are no multiple of {step}" if keys is None or keys % step else ""
+    return Refusal(f"the keys are no multiple of {step}") if keys is None or keys % step else None
 
 
 def outgrows_lanes(facts: AttentionFacts, lanes: int = LANES) -> bool:

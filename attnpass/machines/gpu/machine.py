@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...attention.facts import AttentionFacts, whole_facts
+from ...ir import Refusal
 from .. import Target
 from ..common_faults import common_fault
 
@@ -20,21 +21,23 @@ class Gpu(Target):
         """Whether IREE's own configuration spreads a head over more lanes than there are."""
         raise NotImplementedError
 
-    def own_is_wrong(self, facts: AttentionFacts) -> str:
+    def own_is_wrong(self, facts: AttentionFacts) -> Refusal | None:
         if why := common_fault(facts):
             return why
         if not facts.k1 or not facts.k2 or not facts.n:
-            return "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"
+            return Refusal(
+                "IREE 3.13 crashes where Q and K, K and V, or V and the result share no dim"
+            )
         if whole_facts(facts.op) is None:
-            return "IREE 3.13's own configuration is for other forms of attention"
+            return Refusal("IREE 3.13's own configuration is for other forms of attention")
         rows, keys = facts.extent((*facts.batch, *facts.m)), facts.extent(facts.k2)
         if rows == 1 and keys is not None and keys != 1 and keys % _KEYS_AT_ONCE:
-            return "IREE 3.13 does not compile a single row over keys that fill no vectors"
+            return Refusal("IREE 3.13 does not compile a single row over keys that fill no vectors")
         if facts.extent(facts.k1) is None:
-            return "IREE 3.13 does not compile head dims that are known only at run time"
+            return Refusal("IREE 3.13 does not compile head dims that are known only at run time")
         if self.loses_lanes(facts):
-            return (
+            return Refusal(
                 "IREE 3.13's own configuration computes wrong numbers without matrix instructions "
                 "at head dims of more bytes than a subgroup reads at once"
             )
-        return ""
+        return None

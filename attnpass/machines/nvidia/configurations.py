@@ -64,18 +64,17 @@ def configuration(facts: AttentionFacts, target: Target) -> Attributes | Refusal
     """The attributes for this attention, or why it keeps IREE's own configuration."""
     why = refusal(facts, target)
     if why:
-        return Refusal(why)
+        return why
     rows = rows_of(facts)
     if rows == 1:
         return decode_with(_LANES, facts)
     if is_decode(facts) and not is_f32(facts) and (facts.sizes[facts.n[0]] or 0) <= _ONE_WARP:
         return grouped_with(32, facts)
-    idle = _idle(facts, target)
-    return Refusal(idle) if idle else _prefill(facts, target, keys_of(facts))
+    return _idle(facts, target) or _prefill(facts, target, keys_of(facts))
 
 
-def refusal(facts: AttentionFacts, target: Target) -> str:
-    """Why no configuration is known to be right for this attention, or ''."""
+def refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why no configuration is known to be right for this attention, or None."""
     why = _refusal(facts, target)
     return why or unit_refusal(facts)
 
@@ -157,48 +156,48 @@ def dynamic_tiles(facts: AttentionFacts, target: Target) -> dict[int, int] | Ref
     dim; or why there are none."""
     why = dynamic_refusal(facts)
     if why:
-        return Refusal(why)
+        return why
     rows = rows_of(facts)
     if rows is not None and rows < TILE_ROWS:
         return Refusal(f"{rows} query rows are no prefill")
     why = _refusal(facts, target) or _idle(facts, target)
     if why:
-        return Refusal(why)
+        return why
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
     return tile if isinstance(tile, Refusal) else unknown_as_tiles(facts, tile)
 
 
-def chunks_refusal(facts: AttentionFacts, target: Target) -> str:
-    """Why there would be no decode configuration for chunks of this attention's keys, or ''."""
+def chunks_refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why there would be no decode configuration for chunks of this attention's keys, or None."""
     rows = facts.extent(facts.m)
     if rows is None or rows > TILE_ROWS:
-        return f"{rows or 'an unknown number of'} query rows are no decode step"
+        return Refusal(f"{rows or 'an unknown number of'} query rows are no decode step")
     why = _refusal(facts, target)
     if why or rows == 1 or not is_f32(facts):
         return why or decode_refusal(facts, _LANES)
     tile = _find_tile(shape_of(facts, WHOLE_TILES), facts, target)
-    return tile.reason if isinstance(tile, Refusal) else ""
+    return tile if isinstance(tile, Refusal) else None
 
 
-def _refusal(facts: AttentionFacts, target: Target) -> str:
+def _refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
     if facts.score_index_dims:
-        return "its scores depend on positions, which was not measured"
+        return Refusal("its scores depend on positions, which was not measured")
     if len(facts.n) != 1 or len(facts.k1) != 1:
-        return "it has several head dims"
+        return Refusal("it has several head dims")
     kinds = facts.element_types
     query, key, value = (kinds[name] for name in ("query", "key", "value"))
     if not is_f32(facts) and (query != key or {query, value} - set(MMA)):
-        return f"there is no tile for {query} Q, {key} K and {value} V"
+        return Refusal(f"there is no tile for {query} Q, {key} K and {value} V")
     arch = int("".join(c for c in target.arch if c.isdigit()) or 0)
     if arch < 89 and "f8E4M3FN" in (query, value):
-        return f"{target.arch} has no fp8 tensor cores"
+        return Refusal(f"{target.arch} has no fp8 tensor cores")
     if facts.sizes[facts.n[0]] is None or facts.sizes[facts.k1[0]] is None:
-        return "a head dim is known only at run time"
-    return ""
+        return Refusal("a head dim is known only at run time")
+    return None
 
 
-def _idle(facts: AttentionFacts, target: Target) -> str:
-    """Why the prefill tiles would leave too much of the GPU idle, or ''. IREE's own tiles are
+def _idle(facts: AttentionFacts, target: Target) -> Refusal | None:
+    """Why the prefill tiles would leave too much of the GPU idle, or None. IREE's own tiles are
     slower by more than that from head dim 256 on, and by 30 times and more where they take no
     tensor cores: in f32, for head dims that are no powers of two, for an unknown number of keys."""
     tile = tile_for(_NARROW)
@@ -210,19 +209,21 @@ def _idle(facts: AttentionFacts, target: Target) -> str:
         or heads[-1] > _NARROW
         or any(size.bit_count() != 1 for size in heads)
     ):
-        return ""
+        return None
     if is_f32(facts) or any(facts.sizes[dim] is None for dim in facts.k2):
-        return ""
+        return None
     workgroups = facts.assumed_extent((*facts.batch, *other_rows(facts))) * -(-rows // tile.rows)
     if _FEWEST * workgroups >= target.compute_units:
-        return ""
-    return f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
+        return None
+    return Refusal(
+        f"{workgroups} workgroups leave most of {target.compute_units} compute units idle"
+    )
 
 
 def _prefill(facts: AttentionFacts, target: Target, keys: int | None) -> Attributes | Refusal:
     why = loops_refusal(facts)
     if why:
-        return Refusal(why)
+        return why
     tile = _find_tile(shape_of(facts, keys), facts, target)
     if isinstance(tile, Refusal):
         return tile
@@ -248,7 +249,7 @@ def prefill_with(
     """The attributes for a tile, made smaller where the attention is, or what forbids it."""
     why = loops_refusal(facts)
     if why:
-        return Refusal(why)
+        return why
     shape = replace(shape_of(facts, keys), rows=rows)
     fitted = fit(tile, shape, depths(shape), target)
     return fitted if isinstance(fitted, Refusal) else with_tile(fitted, facts, _products(facts))
@@ -264,7 +265,7 @@ def lanes_with(tile: LaneTile, facts: AttentionFacts) -> Attributes | Refusal:
     """The attributes for a tile of lanes, made smaller where the attention is, or what forbids
     it."""
     if why := loops_refusal(facts):
-        return Refusal(why)
+        return why
     fitted = fit_lanes(tile, shape_of(facts, keys_of(facts)))
     return fitted if isinstance(fitted, Refusal) else lane_attributes(fitted, facts)
 
@@ -273,7 +274,7 @@ def grouped_with(keys: int, facts: AttentionFacts) -> Attributes | Refusal:
     """A few rows that share K and V: one warp, one tensor-core tile of rows, `keys` at once."""
     why = decode_refusal(facts, _LANES) or keys_refusal(facts, _LANES.step)
     if why:
-        return Refusal(why)
+        return why
     n, k1, k2 = facts.n[0], facts.k1[0], facts.k2[0]
     shape = shape_of(facts, keys)
     if not copies_divide(AttentionTile(TILE_ROWS, shape.width, keys, 1), shape):

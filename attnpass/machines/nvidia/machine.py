@@ -108,7 +108,7 @@ class Nvidia(Gpu):
     def loses_lanes(self, facts: AttentionFacts) -> bool:
         return configurations.own_loses_lanes(facts)
 
-    def tuning_refusal(self, facts: AttentionFacts) -> str:
+    def tuning_refusal(self, facts: AttentionFacts) -> Refusal | None:
         return configurations.refusal(facts, self)
 
     def candidates(self, facts: AttentionFacts, known: dict[str, str]) -> Offers:
@@ -124,7 +124,7 @@ class Nvidia(Gpu):
         facts = None if found else f32_products.find(function)
         return found if facts is None else [(facts.op, f32_products.configuration(facts, self))]
 
-    def decode_refusal(self, facts: AttentionFacts) -> str:
+    def decode_refusal(self, facts: AttentionFacts) -> Refusal | None:
         return configurations.chunks_refusal(facts, self)
 
     def padded_keys(self, facts: AttentionFacts) -> int | None:

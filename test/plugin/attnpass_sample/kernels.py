@@ -40,8 +40,10 @@ class SampleKernels(KernelProvider):
 
     backends = ("llvm-cpu",)
 
-    def unfit_target(self, module: ir.Operation, target: Target | None) -> str:
-        return "" if isinstance(target, SampleCpu) else "the sample's kernel needs its CPU"
+    def unfit_target(self, module: ir.Operation, target: Target | None) -> Refusal | None:
+        if not isinstance(target, SampleCpu):
+            return Refusal("the sample's kernel needs its CPU")
+        return None
 
     def offers(
         self, facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
