@@ -716,13 +716,15 @@ def divided_variants() -> list[DividedVariant]:
 
 
 def cached_variants() -> list[CachedVariant]:
-    """Kernels for up to 16 rows over a cache, by clusters."""
-    shapes = ((64, (4, 32, 3)), (128, (8, 16, 1)))
-    return [
-        CachedVariant(element, head, parts, *shape, mask)
-        for element, (head, shape) in itertools.product(("f16", "bf16"), shapes)
-        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS)
-    ]
+    """Kernels for up to 16 rows over a cache, by clusters. Elements of masks take registers, so that
+    more warps have smaller tiles."""
+    found = []
+    for element, head in itertools.product(("f16", "bf16"), (64, 128)):
+        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS):
+            small = head == 128 and mask != "none"
+            shape = (8, 16, 1) if small else (4, 32, 3 if head == 64 else 1)
+            found.append(CachedVariant(element, head, parts, *shape, mask))
+    return found
 
 
 def main() -> int:
