@@ -716,7 +716,7 @@ def divided_variants() -> list[DividedVariant]:
 
 
 def cached_variants() -> list[CachedVariant]:
-    """Kernels for up to 16 rows over a cache, by clusters. Elements of masks take registers, so that
+    """Kernels for up to 16 rows over a cache, by clusters. Elements of masks take registers: there
     more warps have smaller tiles."""
     found = []
     for element, head in itertools.product(("f16", "bf16"), (64, 128)):
@@ -853,7 +853,7 @@ def with_speed(entry: dict[str, Any]) -> dict[str, Any]:
 def measured_speed(name: str, kind: str, head_dim: int) -> dict[str, Any]:
     """The best that was measured for the kernel; nothing if it was not timed without casts of
     8-bit operands in front of it. A smaller head dim than its own is as much work."""
-    unit, factor = ("GBps", 1e9) if kind == "decode" else ("TFLOPS", 1e12)
+    unit, factor = ("GBps", 1e9) if kind in ("decode", "cached") else ("TFLOPS", 1e12)
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
     speeds = [
         (row["figures"][unit], row["case"], row["ms"] / 1e3)
