@@ -716,13 +716,15 @@ def divided_variants() -> list[DividedVariant]:
 
 
 def cached_variants() -> list[CachedVariant]:
-    """Kernels for up to 16 rows over a cache, by clusters."""
-    shapes = ((64, (4, 32, 3)), (128, (8, 16, 1)))
-    return [
-        CachedVariant(element, head, parts, *shape, mask)
-        for element, (head, shape) in itertools.product(("f16", "bf16"), shapes)
-        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS)
-    ]
+    """Kernels for up to 16 rows over a cache, by clusters. Elements of masks take registers: there
+    more warps have smaller tiles."""
+    found = []
+    for element, head in itertools.product(("f16", "bf16"), (64, 128)):
+        for mask, parts in itertools.product(("none", element, "f32", "i8"), CACHED_PARTS):
+            small = head == 128 and mask != "none"
+            shape = (8, 16, 1) if small else (4, 32, 3 if head == 64 else 1)
+            found.append(CachedVariant(element, head, parts, *shape, mask))
+    return found
 
 
 def main() -> int:
@@ -851,7 +853,7 @@ def with_speed(entry: dict[str, Any]) -> dict[str, Any]:
 def measured_speed(name: str, kind: str, head_dim: int) -> dict[str, Any]:
     """The best that was measured for the kernel; nothing if it was not timed without casts of
     8-bit operands in front of it. A smaller head dim than its own is as much work."""
-    unit, factor = ("GBps", 1e9) if kind == "decode" else ("TFLOPS", 1e12)
+    unit, factor = ("GBps", 1e9) if kind in ("decode", "cached") else ("TFLOPS", 1e12)
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
     speeds = [
         (row["figures"][unit], row["case"], row["ms"] / 1e3)

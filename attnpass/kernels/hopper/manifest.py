@@ -71,7 +71,7 @@ class Kernel(DeviceCode):
     where a mask hides every key, and the mean of V where it has nothing but its lowest number
     (`unseen.py`). `measured` is the best speed that
     bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
-    (operations, with those on what it fills up; of decode kernels: bytes of K and V) in
+    (operations, with those on what it fills up; where caches are read: bytes of K and V) in
     `measured_seconds`. Empty, and 0, where it was not timed.
     """
 

@@ -34,8 +34,8 @@ to; a unit test holds this rule against those pairs. In words:
   2.4 us and 12.5 ns a key (head dim 128; 1.4 and 8.4 with 64).
 
 - few rows over a cache, by a kernel without descriptors or partial results in memory: 2 us and,
-  for each wave of clusters, 2.6 us and 6.1 ns a key of a workgroup (head dim 128; 2 and 4.3 with
-  64), or 4.3 to 4.6 TB/s.
+  for each wave of clusters, 1.5 us and 6.3 ns a key of a workgroup (head dim 128; 1.4 and 4.2 with
+  64), or 4.5 TB/s.
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
@@ -83,14 +83,12 @@ _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
 # Kernels for few rows over a cache, by head dim: what a wave of workgroups takes beside its keys,
 # what more where clusters divide these, and a key of a workgroup.
 _CACHED_LAUNCH = 2e-6
-_CACHED_WAVE = {64: 1.35e-6, 128: 2e-6}
-_CACHED_CLUSTER = 0.6e-6
-_CACHED_KEY = {64: 4.3e-9, 128: 6.1e-9}
+_CACHED_WAVE = {64: 1.1e-6, 128: 1.2e-6}
+_CACHED_CLUSTER = 0.3e-6
+_CACHED_KEY = {64: 4.2e-9, 128: 6.3e-9}
 # Bytes a second of caches in memory, where at least three quarters of the multiprocessors have a
 # workgroup, or fewer; and of caches in the L2 cache, where some have one, or several.
-_CACHED_RATES, _L2_RATES = (4.55e12, 4.3e12), (4.8e12, 5.6e12)
-# What a mask makes more of a key, and of the time to read.
-_CACHED_MASK, _CACHED_MASK_READ = 1.2, 1.06
+_CACHED_RATES, _L2_RATES = (4.6e12, 4.5e12), (4.8e12, 5.6e12)
 # Kernels for few keys, by head dim: what a wave of workgroups takes beside its keys, and a key.
 _SHORT_LAUNCH = 2e-6
 _SHORT_WAVE = {64: 1.4e-6, 96: 2.2e-6, 128: 2.4e-6}
@@ -263,7 +261,8 @@ def _cached_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     count = clusters * parts
     shared = max(1.0, 0.75 * min(count / units, kernel.programs_per_unit))
     wave = _CACHED_WAVE[head] + (_CACHED_CLUSTER if parts > 1 else 0)
-    a_key = shared * _CACHED_KEY[head] * (_CACHED_MASK if work.mask_bytes else 1)
+    # A warp takes whole tiles.
+    keys = max(_most_keys(work) / parts, kernel.keys_per_tile * kernel.workgroup_size / 32)
     read = work.cache_bytes * work.seen
     if read > _L2_BYTES:
         reading = read / _CACHED_RATES[count < 0.75 * units]
@@ -272,8 +271,7 @@ def _cached_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         reading *= 1.1 if waves == 1 and count > units else 1
     else:
         reading = read / _L2_RATES[count > units]
-    reading *= _CACHED_MASK_READ if work.mask_bytes else 1
-    computing = waves * (wave + a_key * _most_keys(work) / parts)
+    computing = waves * (wave + shared * _CACHED_KEY[head] * keys)
     return _CACHED_LAUNCH + max(computing, wave + reading)
 
 
@@ -296,8 +294,11 @@ def _most_keys(work: Work) -> float:
 
 
 def _rate(kernel: Kernel, launches: float) -> float:
-    """Operations or bytes a second once the kernel runs; 0 where it was not timed."""
-    return kernel.measured_work and kernel.measured_work / (kernel.measured_seconds - launches)
+    """Operations or bytes a second once the kernel runs; 0 where it was not timed, or for hardly
+    longer than the launches."""
+    if kernel.measured_seconds < 1.25 * launches:
+        return 0.0
+    return kernel.measured_work / (kernel.measured_seconds - launches)
 
 
 def _prefill_rate(kernel: Kernel) -> float:

@@ -1,7 +1,7 @@
 // Attention of up to 16 rows over a cache for Hopper (sm_90a), f16 or bf16 with f32 sums.
 //
 // What such a kernel takes beside its bytes is its start and its end. So there is one launch, without
-// descriptors: a cluster of PARTS workgroups divides the keys of a block of 16 rows, and the warps of a
+// descriptors, and few divisions: a cluster of PARTS workgroups divides a head's keys, and the warps of a
 // workgroup take turns with its tiles. Each warp loads its own tiles, 16 bytes a thread (cp.async),
 // STAGES of them ahead, and waits for no other warp before it has seen all of them. Then a workgroup
 // adds up what its warps have, and gives each other one of the cluster the elements that this is to
@@ -46,8 +46,8 @@ __device__ inline uint32_t piece_at(uint32_t row, uint32_t piece) {
     return row * ROW_BYTES + ((piece ^ row % 8) << 4);
 }
 
-// a / b, where b mostly is 1: a division takes long.
-__device__ inline int divide(int a, int b) { return b == 1 ? a : a / b; }
+// a / b of numbers up to 512, by 1 / b: a division of integers takes long.
+__device__ inline int quotient(int a, float inverse) { return __float2int_rd((a + 0.5f) * inverse); }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #if PARTS > 1
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const uint32_t arrived = given_sums + PARTS * 16 + ITEMS * 16;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     const uint32_t ring = rings + warp * RING_BYTES;
-    const int rank = blockIdx.x % PARTS, number = blockIdx.x / PARTS;
+    const int rank = blockIdx.x % PARTS, kv_head = blockIdx.x / PARTS;
 #if PARTS > 1
     if (threadIdx.x == 0) {
         barrier_init(arrived, 1);
@@ -76,35 +76,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 
+    // Rows and heads of Q are told apart by small numbers, and batches only where there are some.
     const int own_rows = group * rows;
-    const int blocks = (own_rows + ROWS - 1) / ROWS;
-    const int kv_head = divide(number, blocks);
-    const int base = (number - kv_head * blocks) * ROWS;
-    const int batch = divide(kv_head, batch_heads), head = kv_head - batch * batch_heads;
-    const int end = min(base + ROWS, own_rows);
-    // The least and the largest of the rows of its query heads that a block has.
-    const int first_member = divide(base, rows);
-    const bool within = first_member == divide(end - 1, rows);
-    const int lowest = within ? base - first_member * rows : 0;
-    const int highest = within ? end - 1 - first_member * rows : rows - 1;
-    const int seen_end = min(keys, highest + diagonal + 1);
-    const int first_tile = max(0, lowest - behind) / KEYS;
+    int batch = 0;
+    if (kv_head >= batch_heads) {
+        asm volatile("" ::: "memory");
+        batch = kv_head / batch_heads;
+    }
+    const int head = kv_head - batch * batch_heads;
+    const float by_rows = __fdividef(1.0f, static_cast<float>(rows));
+    const auto member_of = [&](int row) { return quotient(row, by_rows); };
+    const int seen_end = min(keys, rows + diagonal);
+    const int first_tile = max(0, -behind) / KEYS;
     const int tiles = max(0, (seen_end + KEYS - 1) / KEYS - first_tile);
     const int begin = first_tile + rank * tiles / PARTS;
     const int count = first_tile + (rank + 1) * tiles / PARTS - begin;
     const int own = (count - warp + WARPS - 1) / WARPS;
     const auto key_of = [&](int tile) { return (begin + warp + tile * WARPS) * KEYS; };
 
-    const auto member_of = [&](int row) { return within ? first_member : row / rows; };
-    const Strides of_query = {query_start, query_batch, query_head, query_row};
-#pragma unroll 1
-    for (int item = threadIdx.x; item < ROWS * PIECES; item += THREADS) {
-        const int row = item / PIECES, piece = item % PIECES, member = member_of(base + row);
-        const bool there = base + row < own_rows && piece < columns_by_8;
-        const size_t at = of_query.at(batch, head * group + member, base + row - member * rows) + piece;
-        copy(queries + piece_at(row, piece), reinterpret_cast<const uint4 *>(query) + at, there);
-    }
-    copies_commit();
     const Strides of_key = {key_start, key_batch, key_head, key_row};
     const Strides of_value = {value_start, value_batch, value_head, value_row};
     // The first piece of a tile that a lane loads.
@@ -126,9 +115,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
         copies_commit();
     };
+    const Strides of_query = {query_start, query_batch, query_head, query_row};
+    const auto load_query = [&] {
+#pragma unroll 1
+        for (int item = threadIdx.x; item < ROWS * PIECES; item += THREADS) {
+            const int row = item / PIECES, piece = item % PIECES, member = member_of(row);
+            const bool there = row < own_rows && piece < columns_by_8;
+            const size_t at = of_query.at(batch, head * group + member, row - member * rows) + piece;
+            copy(queries + piece_at(row, piece), reinterpret_cast<const uint4 *>(query) + at, there);
+        }
+        copies_commit();
+    };
 #pragma unroll 1
     for (int stage = 0; stage < STAGES; ++stage) {
         load(stage, ring + stage * 2 * TILE_BYTES, from_key, key_row);
+        if (stage == 0) load_query();
         load(stage, ring + stage * 2 * TILE_BYTES + TILE_BYTES, from_value, value_row);
     }
 
@@ -136,14 +137,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     Limits limits = {{}, behind, diagonal, keys};
 #pragma unroll
     for (int each = 0; each < 2; ++each) {
-        const int row = base + place + 8 * each;
+        const int row = place + 8 * each;
         limits.row[each] = row - member_of(row) * rows;
     }
 #if MASK
     const Given *mask_row[2];
 #pragma unroll
     for (int each = 0; each < 2; ++each) {
-        const int row = base + place + 8 * each, member = member_of(row);
+        const int row = place + 8 * each, member = member_of(row);
         const int which = (kv_head * group + member) / mask_divisor % mask_count;
         const size_t size = static_cast<size_t>(keys) * (mask_stride ? rows : 1);
         mask_row[each] = row < own_rows ? mask + which * size + static_cast<size_t>(row - member * rows) * mask_stride : nullptr;
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     if (own > 0) load_mask(0);
 #endif
     // Tiles within these limits are seen by all rows.
-    const int all_first = highest - behind, all_last = min(lowest + diagonal, keys - 1);
+    const int all_first = rows - 1 - behind, all_last = min(diagonal, keys - 1);
     const float bend = cap > 0 ? scale * LOG2E * 2 / cap : 0;
     const float factor = cap > 0 ? 1 : scale * LOG2E;
     const float cap_log2 = cap * LOG2E;
@@ -172,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
     for (int each = 0; each < HEAD / 2; ++each) sums[each] = 0;
 
-    copies_wait<2 * STAGES>();  // Q is there
+    copies_wait<2 * STAGES - 1>();  // the first tile of K and Q are there
     __syncthreads();
 #pragma unroll
     for (int part = 0; part < HEAD / 16; ++part)
@@ -258,20 +259,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to),
                          "f"(running.peak[row] * unit), "f"(running.total[row])
                          : "memory");
-        if (base + place + 8 * row < end) {
+        if (place + 8 * row < own_rows) {
             const uint32_t partial = ring + 4 * ((place + 8 * row) * BAR + lane % 4 * 2);
 #pragma unroll
             for (int each = 0; each < HEAD / 8; ++each)
                 asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(partial + 32 * each), "f"(sums[4 * each + 2 * row]), "f"(sums[4 * each + 2 * row + 1]) : "memory");
         }
     }
-    const int quads = 2 * columns_by_8, items = (end - base) * quads;
+    const int quads = 2 * columns_by_8, items = own_rows * quads;
     const int share = (items + PARTS - 1) / PARTS;
+    const float by_quads = __fdividef(1.0f, static_cast<float>(quads));
 #if PARTS > 1
     // What all workgroups give this one.
     const int first_item = rank * share, last = min(share, items - first_item);
     if (threadIdx.x == 0) {
-        const int some_rows = last > 0 ? (first_item + last - 1) / quads - first_item / quads + 1 : 0;
+        const int some_rows = last > 0 ? quotient(first_item + last - 1, by_quads) - quotient(first_item, by_quads) + 1 : 0;
         barrier_expect(arrived, PARTS * (16 * max(last, 0) + 8 * some_rows));
     }
 #endif
@@ -307,23 +309,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         return sum;
     };
     const auto write = [&](int item, const float4 &sum, float total) {
-        const int row = item / quads, column = item % quads * 4, member = member_of(base + row);
+        const int row = quotient(item, by_quads), column = (item - row * quads) * 4, member = member_of(row);
         // A row that sees no key is zero.
         const float by = total == 0 ? 0.0f : __fdividef(1.0f, total);
         const Strides of_output = {0, output_batch, output_head, output_row};
-        const size_t to = of_output.at(batch, head * group + member, base + row - member * rows);
+        const size_t to = of_output.at(batch, head * group + member, row - member * rows);
         *reinterpret_cast<uint2 *>(output + 8 * to + column) =
             make_uint2(pack(sum.x * by, sum.y * by), pack(sum.z * by, sum.w * by));
     };
+    const float by_share = __fdividef(1.0f, static_cast<float>(share));
     float most, total;
     for (int item = threadIdx.x; item < items; item += THREADS) {
-        const int row = item / quads, column = item % quads * 4;
+        const int row = quotient(item, by_quads), column = (item - row * quads) * 4;
         const float4 sum = add_up(WARPS, stats + 8 * row, rings + 4 * (row * BAR + column), RING_BYTES, most, total);
         if (PARTS == 1) {
             write(item, sum, total);
             continue;
         }
-        const int owner = item / share;
+        const int owner = quotient(item, by_share);
         const uint32_t to = given_sums + 16 * (rank * share + item - owner * share);
         asm volatile("{\n.reg .b32 there, done;\nmapa.shared::cluster.u32 there, %0, %2;\n"
                      "mapa.shared::cluster.u32 done, %1, %2;\n"
@@ -341,7 +344,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #if PARTS > 1
     barrier_wait(arrived, 0);
     for (int each = threadIdx.x; each < last; each += THREADS) {
-        const int item = first_item + each, row = item / quads;
+        const int item = first_item + each, row = quotient(item, by_quads);
         const float4 sum = add_up(PARTS, given_stats + 8 * row, given_sums + 16 * each, 16 * share, most, total);
         write(item, sum, total);
     }
