@@ -40,10 +40,12 @@ _STEPS = ",".join(
         "iree-llvmcpu-peel",
     )
 )
+# Sums of squares down columns are no contractions: those are written out lane by lane.
 _VECTORIZE = ",".join(
     (
         "iree-llvmcpu-tile-to-vector-size",
-        "iree-codegen-generic-vectorization{enable-vector-masking=true enable-cleanup=true}",
+        "iree-codegen-generic-vectorization"
+        "{enable-vector-masking=true enable-cleanup=true generate-contract=false}",
         "iree-codegen-optimize-tensor-insert-extract-slices",
         "canonicalize",
         "cse",
