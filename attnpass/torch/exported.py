@@ -84,7 +84,9 @@ def export(
 def _reason(error: Exception) -> str:
     """The first paragraph of an error of torch's, in a line, without where to read more."""
     paragraph = str(error).strip().split("\n\n")[0]
-    said = " ".join(paragraph.split()) or type(error).__name__
+    # A size that several arguments have is told of once.
+    lines = dict.fromkeys(line.strip() for line in paragraph.splitlines())
+    said = " ".join(lines) or type(error).__name__
     return said.replace(' For more information, run with TORCH_LOGS="+dynamic".', "")
 
 
