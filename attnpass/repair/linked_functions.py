@@ -329,7 +329,7 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
     "math.tan": _tan,
     "math.tanh": _tanh,
 }
-# Those of f32 whose exponents need more digits.
+# Those whose exponents need more digits than f32 and 16 bits have.
 _IN_DOUBLES: dict[str, Callable[..., ComputedFloat]] = {"math.exp2": _exp2, "math.powf": _power}
 # Exponents that IREE has products and roots for.
 _EXACT = {-1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 2.0, 3.0}
@@ -343,8 +343,8 @@ class LinkedFunctions(OpPass):
 
     So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
     small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan` loses two,
-    `atan2` has the sign of 0 where the quotient is 0. Powers and `exp2` in f32 are made in f64:
-    IREE rounds the exponent of e in f32, by which 2^10 loses three bits.
+    `atan2` has the sign of 0 where the quotient is 0. Powers and `exp2` in f32 and 16 bits
+    are made in f64: IREE rounds the exponent of e to their type, by which 2^10 loses three bits.
     Remainders are exact where the quotient is below 2^104, and NaN where it is far above.
     """
 
@@ -360,7 +360,8 @@ class LinkedFunctions(OpPass):
             return isinstance(op.results[0].type, ir.FloatType)
         kind = op.results[0].type if len(op.results) == 1 else None
         if op.name in _IN_DOUBLES:
-            return isinstance(kind, ir.F32Type) and scalar_number(op.operands[-1]) not in _EXACT
+            is_short = isinstance(kind, ir.FloatType) and ir.FloatType(kind).width <= 32
+            return is_short and scalar_number(op.operands[-1]) not in _EXACT
         return op.name in _DOUBLES and isinstance(kind, ir.F64Type)
 
     def change(self, op: ir.Operation) -> str:

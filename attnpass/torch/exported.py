@@ -84,8 +84,17 @@ def export(
 def _reason(error: Exception) -> str:
     """The first paragraph of an error of torch's, in a line, without where to read more."""
     paragraph = str(error).strip().split("\n\n")[0]
-    said = " ".join(paragraph.split()) or type(error).__name__
-    return said.replace(' For more information, run with TORCH_LOGS="+dynamic".', "")
+    # A size that several arguments have is told of once.
+    lines = dict.fromkeys(line.strip() for line in paragraph.splitlines())
+    said = " ".join(lines) or type(error).__name__
+    said = said.replace(' For more information, run with TORCH_LOGS="+dynamic".', "")
+    # Of caches that grow torch asks whether 12 + 12 n is less than 24 + 24 n.
+    if said.startswith("Constraints violated") and "Suggested fixes" not in said:
+        said += (
+            " torch.export.export(..., prefer_deferred_runtime_asserts_over_guards=True) may "
+            "export it: attnpass.torch.compile takes what that returns"
+        )
+    return said
 
 
 def _place_of(error: Exception) -> str:

@@ -89,9 +89,11 @@ def test_functions_without_a_library() -> None:
     x = np.concatenate([ENDS, 4 * random.standard_normal(300), random.uniform(-1, 1, 300)])
     y = np.concatenate([ENDS[::-1], random.standard_normal(600)])
     y[:4], y[ENDS.index(-np.inf)] = (-0.0, 0.0, 0.0, -0.0), 2.5
-    cases = [("exp2", "f32"), *((name, "f64") for name in WANTED if name != "exp2")] + [
-        (name, kind) for name in ALWAYS for kind in ("f32", "f16")
-    ]
+    cases = [
+        ("exp2", "f32"),
+        ("exp2", "f16"),
+        *((name, "f64") for name in WANTED if name != "exp2"),
+    ] + [(name, kind) for name in ALWAYS for kind in ("f32", "f16")]
     text = "".join(_function(name, kind, len(x)) for name, kind in cases)
     flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]
     program = attnpass.compile_str(text, extra_args=flags)
