@@ -31,7 +31,7 @@ _LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 
 
 @dataclass(frozen=True)
-class _Place:
+class _IndexOfLine:
     """An index: how much more it is at the next element of a line, and what it is a multiple of
     where a line's place is one of the vectors' width (0: it is 0)."""
 
@@ -195,19 +195,19 @@ def _is_scalar(op: ir.Operation) -> bool:
     return named and all(isinstance(value.type, ir.FloatType) for value in floats)
 
 
-def _places(op: ir.Operation, width: int) -> dict[ir.Value, _Place]:
+def _places(op: ir.Operation, width: int) -> dict[ir.Value, _IndexOfLine]:
     """The indices that a body computes, where they can be told. Constants and what lies outside of
     the body are among them."""
-    found: dict[ir.Value, _Place] = {}
+    found: dict[ir.Value, _IndexOfLine] = {}
     block = body_of(op)
     last = len(ir.RankedTensorType(op.operands[0].type).shape) - 1
 
-    def place(value: ir.Value) -> _Place | None:
+    def place(value: ir.Value) -> _IndexOfLine | None:
         if value in found:
             return found[value]
         number = whole_number(value)
         if number is not None:
-            found[value] = _Place(0, abs(number))
+            found[value] = _IndexOfLine(0, abs(number))
             return found[value]
         return None
 
@@ -215,7 +215,7 @@ def _places(op: ir.Operation, width: int) -> dict[ir.Value, _Place]:
         one = one.operation
         if one.name == _INDEX:
             is_line = index_dim(one) == last
-            found[one.results[0]] = _Place(int(is_line), width if is_line else 1)
+            found[one.results[0]] = _IndexOfLine(int(is_line), width if is_line else 1)
             continue
         if one.name not in ("arith.addi", "arith.muli") or not isinstance(
             one.results[0].type, ir.IndexType
@@ -226,7 +226,7 @@ def _places(op: ir.Operation, width: int) -> dict[ir.Value, _Place]:
             continue
         left, right = pair[0], pair[1]
         if one.name == "arith.addi":
-            made = _Place(left.slope + right.slope, math.gcd(left.multiple, right.multiple))
+            made = _IndexOfLine(left.slope + right.slope, math.gcd(left.multiple, right.multiple))
         elif left.slope and right.slope:
             continue
         else:
@@ -234,7 +234,7 @@ def _places(op: ir.Operation, width: int) -> dict[ir.Value, _Place]:
             if (left.slope and numbers[1] is None) or (right.slope and numbers[0] is None):
                 continue
             slope = left.slope * (numbers[1] or 0) + right.slope * (numbers[0] or 0)
-            made = _Place(slope, left.multiple * right.multiple)
+            made = _IndexOfLine(slope, left.multiple * right.multiple)
         found[one.results[0]] = made
     for one in block.operations:
         for value in one.operation.operands:

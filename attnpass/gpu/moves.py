@@ -75,7 +75,7 @@ class Moves(Pass):
 
 
 @dataclass(frozen=True)
-class _Buffer:
+class _Strides:
     """Where elements lie: in a memref, whose dims run along these loops; the innermost is that of
     the loop with the least stride."""
 
@@ -100,8 +100,8 @@ class _Move:
     op: ir.Operation
     end: ir.Operation
     sizes: tuple[int, ...]
-    reads: tuple[_Buffer, ...]
-    written: _Buffer
+    reads: tuple[_Strides, ...]
+    written: _Strides
     turned: tuple[int, ...]
 
     @property
@@ -334,10 +334,10 @@ def _joined(move: _Move) -> _Move:
     shape = [math.prod(sizes[dim] for dim in group) for group in groups]
     loops, build = tuple(range(len(groups))), Builder(move.end)
 
-    def join(buffer: _Buffer) -> _Buffer:
+    def join(buffer: _Strides) -> _Strides:
         strides = tuple(buffer.strides[group[-1]] for group in groups)
         if len(groups) == len(sizes):
-            return _Buffer(buffer.memref, loops, strides)
+            return _Strides(buffer.memref, loops, strides)
         old = ir.MemRefType(buffer.memref.type)
         layout = None
         if printed.is_strided(old):
@@ -346,13 +346,13 @@ def _joined(move: _Move) -> _Move:
         kind = ir.MemRefType.get(
             shape, old.element_type, layout, old.memory_space, loc=build.location
         )
-        return _Buffer(build.collapse_memref(buffer.memref, kind, groups), loops, strides)
+        return _Strides(build.collapse_memref(buffer.memref, kind, groups), loops, strides)
 
     made = [join(buffer) for buffer in buffers]
     return replace(move, sizes=tuple(shape), reads=tuple(made[:-1]), written=made[-1])
 
 
-def _load(build: LaneLoops, buffer: _Buffer, index: dict[int, ir.Value]) -> ir.Value:
+def _load(build: LaneLoops, buffer: _Strides, index: dict[int, ir.Value]) -> ir.Value:
     return build.get(buffer.memref, buffer.at(index))
 
 
@@ -360,11 +360,11 @@ def _no_index(_: int) -> ir.Value:
     raise AssertionError("a move reads no index")
 
 
-def _bytes(buffer: _Buffer) -> int:
+def _bytes(buffer: _Strides) -> int:
     return _width(_element(buffer)) // 8
 
 
-def _element(buffer: _Buffer) -> ir.Type:
+def _element(buffer: _Strides) -> ir.Type:
     return ir.MemRefType(buffer.memref.type).element_type
 
 
@@ -449,7 +449,7 @@ def _source(value: ir.Value) -> ir.Value | None:
     return load.operands[0] if load is not None and whole else None
 
 
-def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Buffer | None:
+def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Strides | None:
     if memref is None or not isinstance(memref.type, ir.MemRefType):
         return None
     kind = ir.MemRefType(memref.type)
@@ -458,10 +458,10 @@ def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Buffer | None:
     strides, _ = kind.get_strides_and_offset()
     if any(kind.is_dynamic_stride_or_offset(one) for one in strides):
         return None
-    return _Buffer(memref, tuple(loop for loop in loops if loop is not None), tuple(strides))
+    return _Strides(memref, tuple(loop for loop in loops if loop is not None), tuple(strides))
 
 
-def _sizes(buffers: Sequence[_Buffer], count: int) -> tuple[int, ...] | None:
+def _sizes(buffers: Sequence[_Strides], count: int) -> tuple[int, ...] | None:
     """The sizes of loops by the shapes of buffers."""
     sizes = [0] * count
     for buffer in buffers:
@@ -470,7 +470,7 @@ def _sizes(buffers: Sequence[_Buffer], count: int) -> tuple[int, ...] | None:
     return tuple(sizes) if all(sizes) else None
 
 
-def _is_turned(read: _Buffer, written: _Buffer) -> bool:
+def _is_turned(read: _Strides, written: _Strides) -> bool:
     """Whether what is read lies along another loop than what is written, and has both."""
     across, line = read.innermost, written.innermost
     return across != line and across is not None and line in read.loops

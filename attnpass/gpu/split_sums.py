@@ -60,7 +60,7 @@ class SplitSums(OpPass):
 
 
 @dataclass(frozen=True)
-class _Split:
+class _Parts:
     """The loop that is cut into so many `parts` of `size` numbers each."""
 
     loop: int
@@ -68,7 +68,7 @@ class _Split:
     size: int
 
 
-def _find(op: ir.Operation) -> _Split | None:
+def _find(op: ir.Operation) -> _Parts | None:
     """How to cut a sum; None where it is left:
 
     1. where an op does more than sum, or start at 0, or is a product;
@@ -99,14 +99,14 @@ def _find(op: ir.Operation) -> _Split | None:
             continue
         size = known[loop]
         if _FEWEST_PARTS <= size <= 4 * wanted and len([*kinds]) > kinds.count("parallel") + 1:
-            return _Split(loop, size, 1)
+            return _Parts(loop, size, 1)
         parts = max(one for one in range(1, wanted + 1) if size % one == 0)
         if parts >= _FEWEST_PARTS:
-            return _Split(loop, parts, size // parts)
+            return _Parts(loop, parts, size // parts)
     return None
 
 
-def _in_parts(op: ir.Operation, split: _Split) -> ir.Value:
+def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:
     """The result of a sum, made of its parts."""
     positions, build = maps.positions_of(op.attributes["indexing_maps"]), Builder(op)
     assert positions is not None

@@ -41,7 +41,7 @@ _WORKGROUPS = 132
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _LaneSteps:
     """What lanes, subgroups and a thread take along each of the root's loops; what is not there is
     one. `step` is what a workgroup takes at once."""
 
@@ -144,7 +144,7 @@ def _has_lanes_along(root: ir.Operation, line: int) -> bool:
     return bool(lanes) and lanes[0][line] > 1
 
 
-def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) -> _Plan | None:
+def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) -> _LaneSteps | None:
     """What a workgroup takes of loops of these sizes, in which elements of `each` bytes lie along
     `line`."""
     kinds = iterator_kinds(root)
@@ -168,7 +168,7 @@ def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) ->
     if reads < 2:
         return None
     lanes = {line: across, along: rows}
-    return _Plan(lanes, {along: subgroups}, {line: width, along: times})
+    return _LaneSteps(lanes, {along: subgroups}, {line: width, along: times})
 
 
 def _steps(size: int, rows: int, most: int) -> tuple[int, int]:
@@ -213,7 +213,7 @@ def _power_to(number: int) -> int:
 
 
 def _text(
-    plan: _Plan, loops: Sequence[int], is_root: bool, kinds: Sequence[str], sums: bool
+    plan: _LaneSteps, loops: Sequence[int], is_root: bool, kinds: Sequence[str], sums: bool
 ) -> str:
     """The configuration of an op whose loops run along these of the root, of such `kinds`."""
     numbers = list(range(len(loops)))
