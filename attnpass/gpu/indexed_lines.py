@@ -192,7 +192,17 @@ def _is_scalar(op: ir.Operation) -> bool:
     """Whether an op makes a float of floats."""
     floats = [*op.operands, *op.results]
     named = op.name.startswith(("arith.", "math.")) and op.name != "arith.constant"
-    return named and all(isinstance(value.type, ir.FloatType) for value in floats)
+    return (
+        named
+        and not computes_with_bytes(op)
+        and all(isinstance(value.type, ir.FloatType) for value in floats)
+    )
+
+
+def computes_with_bytes(op: ir.Operation) -> bool:
+    """Whether floats of 8 bits are among what an op of a body takes or makes."""
+    kinds = [value.type for value in (*op.operands, *op.results)]
+    return any(isinstance(kind, ir.FloatType) and kind.width == 8 for kind in kinds)
 
 
 def _places(op: ir.Operation, width: int) -> dict[ir.Value, _IndexOfLine]:

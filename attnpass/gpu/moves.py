@@ -387,6 +387,8 @@ def _read(function: ir.Operation) -> _Move | indexed_lines.IndexedLines | Refusa
     plain = ("arith.", "math.", "linalg.yield")
     if not all(name.startswith(plain) for name in body_names(op)):
         return Refusal("its body is more than scalars")
+    if any(indexed_lines.computes_with_bytes(one) for one in body_ops(op)[:-1]):
+        return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):
         return Refusal("its elements are not at their loops' places")

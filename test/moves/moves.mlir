@@ -98,3 +98,17 @@ func.func @patches(%x: tensor<4x16x16x24xf16>) -> tensor<4x14x14x3x24xf16> {
   } -> tensor<4x14x14x3x24xf16>
   return %made : tensor<4x14x14x3x24xf16>
 }
+
+// Casts of 8-bit floats are IREE's: it cannot translate them as scalars.
+// CHECK-LABEL: func.func @narrow_dispatch_0
+// CHECK-NOT: memref.load
+// CHECK: return
+func.func @narrow(%x: tensor<100x70xf8E4M3FN>) -> tensor<70x100xf16> {
+  %space = tensor.empty() : tensor<70x100xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<100x70xf8E4M3FN>) outs(%space : tensor<70x100xf16>) {
+  ^bb0(%a: f8E4M3FN, %o: f16):
+    %t = arith.extf %a : f8E4M3FN to f16
+    linalg.yield %t : f16
+  } -> tensor<70x100xf16>
+  return %made : tensor<70x100xf16>
+}
