@@ -107,6 +107,7 @@ REGISTRY: dict[str, str] = {
     "attn-split-indices": "attnpass.forms.split_indices:SplitIndices",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-split-products": "attnpass.forms.split_products:SplitProducts",
+    "attn-split-sums": "attnpass.gpu.split_sums:SplitSums",
     "attn-store-crossed": "attnpass.repair.store_crossed:StoreCrossed",
     "attn-store-gathers": "attnpass.repair.store_gathers:StoreGathers",
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",

@@ -136,6 +136,7 @@ STEPS = (
     Step("attn-arg-maxima", "IREE comes to no end with an argmax over a vocabulary"),
     Step("attn-rank-sorts", "IREE sorts a row in one thread"),
     Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
+    Step("attn-split-sums", "IREE has a workgroup for a sum, however long", _CONFIGURE),
     Step("attn-signed-bounds", "IREE's least of positive integers is -1 on GPUs"),
     Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
     Step("attn-conv-products", "IREE's convolutions are a tenth as fast as products"),

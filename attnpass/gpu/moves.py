@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
 from ..codegen.kernel import STORES, cuda_kernels, load_of, mark_lowered
 from ..ir import (
-    DYNAMIC,
     Builder,
     Refusal,
     body_names,
@@ -27,7 +26,8 @@ from ..ir import (
 )
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
-from .lowered.threads import dimension_x
+from . import indexed_lines
+from .lane_loops import LaneLoops, emit, start_of
 
 _THREADS, _LANES = 256, 32
 # What a thread loads before it stores, at least; the elements of a copy that a thread moves.
@@ -51,7 +51,7 @@ class Moves(Pass):
     """
 
     name = "attn-moves"
-    summary = "CUDA: copies with gaps and transposes that read and write side by side"
+    summary = "CUDA: copies and transposes at memory speed"
     phase = "executable-configurations"
     backends = ("cuda",)
 
@@ -75,13 +75,17 @@ class Moves(Pass):
 
 
 @dataclass(frozen=True)
-class _Buffer:
+class _Strides:
     """Where elements lie: in a memref, whose dims run along these loops; the innermost is that of
     the loop with the least stride."""
 
     memref: ir.Value
     loops: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def at(self, index: dict[int, ir.Value]) -> list[ir.Value]:
+        """The indices of the element at these places of loops."""
+        return [index[loop] for loop in self.loops]
 
     @property
     def innermost(self) -> int | None:
@@ -96,8 +100,8 @@ class _Move:
     op: ir.Operation
     end: ir.Operation
     sizes: tuple[int, ...]
-    reads: tuple[_Buffer, ...]
-    written: _Buffer
+    reads: tuple[_Strides, ...]
+    written: _Strides
     turned: tuple[int, ...]
 
     @property
@@ -166,7 +170,7 @@ class _Move:
         part = _THREADS * count
         order = self._order()
 
-        def body(build: _Threads) -> None:
+        def body(build: LaneLoops) -> None:
             first = build.add(build.times(build.workgroup, part), build.thread)
             places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
             whole = total % part == 0
@@ -178,9 +182,9 @@ class _Move:
             made = self._compute(build, indices, {})
             for value, place, index in zip(made, places, indices, strict=True):
                 inside = None if whole else build.below(place, total)
-                build.store(value, self.written, index, inside)
+                build.store(value, self.written.memref, self.written.at(index), inside)
 
-        _emit(self.end, -(-total // part), body)
+        emit(self.end, -(-total // part), body)
 
     @property
     def is_plain(self) -> bool:
@@ -198,7 +202,7 @@ class _Move:
         total, count = math.prod(sizes), max(1, self.count // width)
         part = _THREADS * count
 
-        def body(build: _Threads) -> None:
+        def body(build: LaneLoops) -> None:
             first = build.add(build.times(build.workgroup, part), build.thread)
             places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
             whole = total % part == 0
@@ -212,20 +216,18 @@ class _Move:
                 inside = None if whole else build.below(place, total)
                 build.store_vector(value, self.written.memref, indices, inside)
 
-        _emit(self.end, -(-total // part), body)
+        emit(self.end, -(-total // part), body)
 
     def _width(self) -> int:
         """Elements that lie side by side at an alignment of as many, wherever a line begins."""
         buffers = (*self.reads, self.written)
         if any(buffer.strides[-1] != 1 for buffer in buffers):
             return 1
-        starts = [_start(buffer.memref) for buffer in buffers]
-        far = [stride for buffer in buffers for stride in buffer.strides[:-1]]
-        if any(start is None for start in starts):
+        starts = [start for one in buffers if (start := start_of(one.memref)) is not None]
+        if len(starts) != len(buffers):
             return 1
-        return math.gcd(
-            _VECTOR_BYTES // self.bytes, self.sizes[-1], *far, *(s or 0 for s in starts)
-        )
+        far = [stride for buffer in buffers for stride in buffer.strides[:-1]]
+        return math.gcd(_VECTOR_BYTES // self.bytes, self.sizes[-1], *far, *starts)
 
     def _order(self) -> list[int]:
         """The loops, those outermost in the result first."""
@@ -239,7 +241,7 @@ class _Move:
         counts = [*(self.sizes[loop] for loop in others), rows, columns]
         each = tall * wide // _THREADS
 
-        def body(build: _Threads) -> None:
+        def body(build: LaneLoops) -> None:
             *outer, row, column = build.split(build.workgroup, counts)
             fixed = dict(zip(others, outer, strict=True))
             starts = {across: build.times(row, tall), line: build.times(column, wide)}
@@ -270,7 +272,7 @@ class _Move:
                     line: place(line, own_line)[1],
                 }
                 for which in self.turned:
-                    value = build.load(self.reads[which], index)
+                    value = _load(build, self.reads[which], index)
                     loaded.append((value, tiles[which], own_line, own_across))
             for value, buffer, own_line, own_across in loaded:
                 build.put(value, buffer, [own_line, own_across])
@@ -292,13 +294,13 @@ class _Move:
                 )
             made = self._compute(build, indices, given)
             for value, index, kept in zip(made, indices, inside, strict=True):
-                build.store(value, self.written, index, kept)
+                build.store(value, self.written.memref, self.written.at(index), kept)
 
-        _emit(self.end, math.prod(counts), body)
+        emit(self.end, math.prod(counts), body)
 
     def _compute(
         self,
-        build: _Threads,
+        build: LaneLoops,
         indices: Sequence[dict[int, ir.Value]],
         given: dict[tuple[int, int], ir.Value],
     ) -> list[ir.Value]:
@@ -307,7 +309,7 @@ class _Move:
         *steps, last = body_ops(self.op)
         loaded = [
             [
-                given[number, at] if (number, at) in given else build.load(buffer, index)
+                given[number, at] if (number, at) in given else _load(build, buffer, index)
                 for number, buffer in enumerate(self.reads)
             ]
             for at, index in enumerate(indices)
@@ -321,25 +323,6 @@ class _Move:
         return made
 
 
-def _start(memref: ir.Value) -> int | None:
-    """The element at which a memref begins in its buffer, but for whole times what buffers are
-    aligned to; None where it is known only at run time."""
-    op = defining_op(memref)
-    while op is not None and op.name in ("memref.assume_alignment", "memref.collapse_shape"):
-        memref = op.operands[0]
-        op = defining_op(memref)
-    if op is None or op.name == "hal.interface.binding.subspan":
-        return 0
-    if op.name != "memref.subview":
-        return None
-    offsets, below = list(op.attributes["static_offsets"]), op.operands[0]
-    strides, _ = ir.MemRefType(below.type).get_strides_and_offset()
-    first = _start(below)
-    if first is None or any(each == DYNAMIC for each in (*offsets, *strides)):
-        return None
-    return first + sum(at * stride for at, stride in zip(offsets, strides, strict=True))
-
-
 def _joined(move: _Move) -> _Move:
     """A copy with the dims as one that lie behind one another in both buffers."""
     buffers = (*move.reads, move.written)
@@ -351,10 +334,10 @@ def _joined(move: _Move) -> _Move:
     shape = [math.prod(sizes[dim] for dim in group) for group in groups]
     loops, build = tuple(range(len(groups))), Builder(move.end)
 
-    def join(buffer: _Buffer) -> _Buffer:
+    def join(buffer: _Strides) -> _Strides:
         strides = tuple(buffer.strides[group[-1]] for group in groups)
         if len(groups) == len(sizes):
-            return _Buffer(buffer.memref, loops, strides)
+            return _Strides(buffer.memref, loops, strides)
         old = ir.MemRefType(buffer.memref.type)
         layout = None
         if printed.is_strided(old):
@@ -363,21 +346,25 @@ def _joined(move: _Move) -> _Move:
         kind = ir.MemRefType.get(
             shape, old.element_type, layout, old.memory_space, loc=build.location
         )
-        return _Buffer(build.collapse_memref(buffer.memref, kind, groups), loops, strides)
+        return _Strides(build.collapse_memref(buffer.memref, kind, groups), loops, strides)
 
     made = [join(buffer) for buffer in buffers]
     return replace(move, sizes=tuple(shape), reads=tuple(made[:-1]), written=made[-1])
+
+
+def _load(build: LaneLoops, buffer: _Strides, index: dict[int, ir.Value]) -> ir.Value:
+    return build.get(buffer.memref, buffer.at(index))
 
 
 def _no_index(_: int) -> ir.Value:
     raise AssertionError("a move reads no index")
 
 
-def _bytes(buffer: _Buffer) -> int:
+def _bytes(buffer: _Strides) -> int:
     return _width(_element(buffer)) // 8
 
 
-def _element(buffer: _Buffer) -> ir.Type:
+def _element(buffer: _Strides) -> ir.Type:
     return ir.MemRefType(buffer.memref.type).element_type
 
 
@@ -385,7 +372,7 @@ def _width(kind: ir.Type) -> int:
     return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 0
 
 
-def _read(function: ir.Operation) -> _Move | Refusal:
+def _read(function: ir.Operation) -> _Move | indexed_lines.IndexedLines | Refusal:
     """The move that a kernel is; why it is left to IREE."""
     ops = collect(
         function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")), bodies=False
@@ -395,9 +382,13 @@ def _read(function: ir.Operation) -> _Move | Refusal:
     (op,) = ops
     if {*iterator_kinds(op)} != {"parallel"}:
         return Refusal("it sums")
+    if len(op.operands) == 1 and "tensor.extract" in body_names(op):
+        return _read_lines(op)
     plain = ("arith.", "math.", "linalg.yield")
     if not all(name.startswith(plain) for name in body_names(op)):
         return Refusal("its body is more than scalars")
+    if any(indexed_lines.computes_with_bytes(one) for one in body_ops(op)[:-1]):
+        return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):
         return Refusal("its elements are not at their loops' places")
@@ -428,6 +419,16 @@ def _read(function: ir.Operation) -> _Move | Refusal:
     return move if _DISTRIBUTE in info else Refusal("IREE has vectors for it")
 
 
+def _read_lines(op: ir.Operation) -> indexed_lines.IndexedLines | Refusal:
+    target, positions = _target(op), maps.positions_of(op.attributes["indexing_maps"])
+    if target is None or positions is None or positions[0] != tuple(range(len(positions[0]))):
+        return Refusal("its result is not stored alone, in its loops' order")
+    sizes = ir.MemRefType(target[1].type).shape
+    if not ir.MemRefType(target[1].type).has_static_shape or math.prod(sizes) >= 1 << 31:
+        return Refusal("sizes are known only at run time")
+    return indexed_lines.read(op, *target, tuple(sizes))
+
+
 def _target(op: ir.Operation) -> tuple[ir.Operation, ir.Value] | None:
     """The op that ends a kernel's work, and the memref that it writes to."""
     if not op.results:
@@ -450,7 +451,7 @@ def _source(value: ir.Value) -> ir.Value | None:
     return load.operands[0] if load is not None and whole else None
 
 
-def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Buffer | None:
+def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Strides | None:
     if memref is None or not isinstance(memref.type, ir.MemRefType):
         return None
     kind = ir.MemRefType(memref.type)
@@ -459,10 +460,10 @@ def _buffer(memref: ir.Value | None, loops: maps.Positions) -> _Buffer | None:
     strides, _ = kind.get_strides_and_offset()
     if any(kind.is_dynamic_stride_or_offset(one) for one in strides):
         return None
-    return _Buffer(memref, tuple(loop for loop in loops if loop is not None), tuple(strides))
+    return _Strides(memref, tuple(loop for loop in loops if loop is not None), tuple(strides))
 
 
-def _sizes(buffers: Sequence[_Buffer], count: int) -> tuple[int, ...] | None:
+def _sizes(buffers: Sequence[_Strides], count: int) -> tuple[int, ...] | None:
     """The sizes of loops by the shapes of buffers."""
     sizes = [0] * count
     for buffer in buffers:
@@ -471,122 +472,7 @@ def _sizes(buffers: Sequence[_Buffer], count: int) -> tuple[int, ...] | None:
     return tuple(sizes) if all(sizes) else None
 
 
-def _is_turned(read: _Buffer, written: _Buffer) -> bool:
+def _is_turned(read: _Strides, written: _Strides) -> bool:
     """Whether what is read lies along another loop than what is written, and has both."""
     across, line = read.innermost, written.innermost
     return across != line and across is not None and line in read.loops
-
-
-class _Threads:
-    """Builds what each thread of a workgroup does, in numbers of 32 bits."""
-
-    def __init__(self, build: Builder, workgroup: ir.Value):
-        self.build, self.i32 = build, ir.IntegerType.get_signless(32)
-        self.index = ir.IndexType.get()
-        self.workgroup = build.convert("arith.index_castui", workgroup, self.i32)
-        dimension = {"dimension": dimension_x(build.anchor.context)}
-        thread = build.create("gpu.thread_id", [self.index], [], dimension).results[0]
-        self.thread = build.convert("arith.index_castui", thread, self.i32)
-
-    def number(self, number: int) -> ir.Value:
-        return self.build.constant(ir.IntegerAttr.get(self.i32, number), self.i32)
-
-    def add(self, one: ir.Value, other: ir.Value) -> ir.Value:
-        return self.build.addi(one, other)
-
-    def times(self, one: ir.Value, number: int) -> ir.Value:
-        return self.build.muli(one, self.number(number))
-
-    def least(self, one: ir.Value, other: ir.Value) -> ir.Value:
-        return self.build.apply("arith.minui", one, other)
-
-    def below(self, one: ir.Value, number: int) -> ir.Value:
-        return self.build.compare("ult", one, self.number(number))
-
-    def both(self, one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
-        if one is None or other is None:
-            return other if one is None else one
-        return self.build.andi(one, other)
-
-    def split(self, flat: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
-        """The indices of element `flat` of a tensor of these sizes."""
-        found: list[ir.Value] = []
-        for size in reversed(sizes[1:]):
-            found.append(self.build.apply("arith.remui", flat, self.number(size)))
-            flat = self.build.apply("arith.divui", flat, self.number(size))
-        return [flat, *reversed(found)]
-
-    def load(self, buffer: _Buffer, index: dict[int, ir.Value]) -> ir.Value:
-        return self.get(buffer.memref, [index[loop] for loop in buffer.loops])
-
-    def get(self, memref: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.MemRefType(memref.type).element_type
-        operands = [memref, *self._indices(indices)]
-        return self.build.create("memref.load", [kind], operands).results[0]
-
-    def put(self, value: ir.Value, memref: ir.Value, indices: Sequence[ir.Value]) -> None:
-        self.build.create("memref.store", [], [value, memref, *self._indices(indices)])
-
-    def load_vector(self, memref: ir.Value, indices: Sequence[ir.Value], width: int) -> ir.Value:
-        element = ir.MemRefType(memref.type).element_type
-        kind = ir.VectorType.get([width], element, loc=self.build.location)
-        operands = [memref, *self._indices(indices)]
-        return self.build.create("vector.load", [kind], operands).results[0]
-
-    def store_vector(
-        self,
-        value: ir.Value,
-        memref: ir.Value,
-        indices: Sequence[ir.Value],
-        inside: ir.Value | None,
-    ) -> None:
-        self._store("vector.store", [value, memref, *self._indices(indices)], inside)
-
-    def store(
-        self, value: ir.Value, buffer: _Buffer, index: dict[int, ir.Value], inside: ir.Value | None
-    ) -> None:
-        """Stores a value, where `inside` is true if that is given."""
-        operands = [value, buffer.memref, *self._indices([index[loop] for loop in buffer.loops])]
-        self._store("memref.store", operands, inside)
-
-    def _store(self, name: str, operands: Sequence[ir.Value], inside: ir.Value | None) -> None:
-        if inside is None:
-            self.build.create(name, [], operands)
-            return
-
-        def then(inner: Builder) -> list[ir.Value]:
-            inner.create(name, [], operands)
-            return []
-
-        self.build.conditional(inside, [], then, lambda _: [])
-
-    def shared(self, rows: int, columns: int, kind: ir.Type) -> ir.Value:
-        text = f"memref<{rows}x{columns}x{kind}, #gpu.address_space<workgroup>>"
-        made = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
-        return self.build.create("memref.alloc", [ir.Type.parse(text)], [], made).results[0]
-
-    def barrier(self) -> None:
-        self.build.create("gpu.barrier", [], [])
-
-    def _indices(self, indices: Sequence[ir.Value]) -> list[ir.Value]:
-        return [self.build.convert("arith.index_castui", one, self.index) for one in indices]
-
-
-def _emit(before: ir.Operation, count: int, body: Callable[[_Threads], None]) -> None:
-    """So many workgroups that do what `body` builds, in front of an op."""
-    build = Builder(before)
-    number = ir.DenseI64ArrayAttr.get
-    attributes = {
-        "staticLowerBound": number([0]),
-        "staticUpperBound": number([count]),
-        "staticStep": number([1]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0, 0, 0]),
-        "mapping": ir.Attribute.parse("[#iree_codegen.workgroup_mapping<x>]"),
-    }
-    loop = build.create("scf.forall", [], [], attributes, regions=1)
-    block = loop.regions[0].blocks.append(ir.IndexType.get(), arg_locs=[build.location])
-    end = build.create("scf.forall.in_parallel", [], [], regions=1)
-    end.regions[0].blocks.append()
-    end.detach_from_parent()
-    block.append(end)
-    body(_Threads(Builder(end), block.arguments[0]))

@@ -41,7 +41,7 @@ _WORKGROUPS = 132
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _LaneSteps:
     """What lanes, subgroups and a thread take along each of the root's loops; what is not there is
     one. `step` is what a workgroup takes at once."""
 
@@ -144,7 +144,7 @@ def _has_lanes_along(root: ir.Operation, line: int) -> bool:
     return bool(lanes) and lanes[0][line] > 1
 
 
-def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) -> _Plan | None:
+def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) -> _LaneSteps | None:
     """What a workgroup takes of loops of these sizes, in which elements of `each` bytes lie along
     `line`."""
     kinds = iterator_kinds(root)
@@ -162,14 +162,26 @@ def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) ->
     if not across:
         return None
     rows = _LANES // across
-    times = _READS if sizes[along] >= rows * _READS else 1
     # IREE 3.13 adds up no more subgroups than have lanes along what is summed (attn-lone-lanes).
-    able = _LANES if kinds[line] == _REDUCTION else rows
-    subgroups = min(_MOST_SUBGROUPS, able, _power_to(sizes[along] // (rows * times)))
+    able = min(_MOST_SUBGROUPS, _LANES if kinds[line] == _REDUCTION else rows)
+    times, subgroups = _steps(sizes[along], rows, able)
     if reads < 2:
         return None
     lanes = {line: across, along: rows}
-    return _Plan(lanes, {along: subgroups}, {line: width, along: times})
+    return _LaneSteps(lanes, {along: subgroups}, {line: width, along: times})
+
+
+def _steps(size: int, rows: int, most: int) -> tuple[int, int]:
+    """How many rows a lane reads at once, of `size` for `rows` lanes, and how many subgroups share
+    them, `most` at most: so many that whole steps are left, if that keeps half of them busy. Of a
+    step that is not whole LLVM reads each element by itself."""
+    ways = [(times, 1 << at) for times in (_READS, 2, 1) for at in range(most.bit_length())]
+    fit = [way for way in ways if math.prod(way) * rows <= size]
+    whole = [way for way in fit if size % (math.prod(way) * rows) == 0]
+    best = max(whole, key=lambda way: (min(math.prod(way), most * 2), way[1]), default=(1, 1))
+    if 2 * math.prod(best) >= min(most, size // rows):
+        return best
+    return max(fit, key=lambda way: (way[1], way[0]), default=(1, 1))
 
 
 def _lanes_across(
@@ -201,7 +213,7 @@ def _power_to(number: int) -> int:
 
 
 def _text(
-    plan: _Plan, loops: Sequence[int], is_root: bool, kinds: Sequence[str], sums: bool
+    plan: _LaneSteps, loops: Sequence[int], is_root: bool, kinds: Sequence[str], sums: bool
 ) -> str:
     """The configuration of an op whose loops run along these of the root, of such `kinds`."""
     numbers = list(range(len(loops)))

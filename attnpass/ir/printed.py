@@ -191,6 +191,11 @@ def is_strided(kind: object) -> bool:
     return "strided<" in str(kind)
 
 
+def is_known(kind: object) -> bool:
+    """Whether a type says all of its sizes."""
+    return "?" not in str(kind)
+
+
 def is_private(kind: object) -> bool:
     """Whether a memref type is a thread's own memory."""
     return _PRIVATE in str(kind)

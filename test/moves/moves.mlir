@@ -1,5 +1,5 @@
-// Copies of lines that are no whole vectors, and transposes of any sizes, are loops of ours; IREE
-// keeps what it copies by vectors, and short lines that are written across.
+// Copies of known sizes, transposes of any, and lines that are read by index are loops of ours; IREE
+// keeps short lines that are written across.
 //
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.json
@@ -31,8 +31,8 @@ func.func @joined(%x: tensor<30x20x7x6xf16>) -> tensor<30x10x7x6xf16> {
 }
 
 // CHECK-LABEL: func.func @even_dispatch_0
-// CHECK-NOT: no_pipeline
-// CHECK: return
+// CHECK-COUNT-2: vector.load {{.*}}vector<8xf16>
+// CHECK-COUNT-2: vector.store
 func.func @even(%x: tensor<400x256xf16>) -> tensor<400x64xf16> {
   %part = tensor.extract_slice %x[0, 64] [400, 64] [1, 1] : tensor<400x256xf16> to tensor<400x64xf16>
   return %part : tensor<400x64xf16>
@@ -75,4 +75,40 @@ func.func @taps(%x: tensor<300x64x9xf16>) -> tensor<300x9x64xf16> {
   %space = tensor.empty() : tensor<300x9x64xf16>
   %made = linalg.transpose ins(%x : tensor<300x64x9xf16>) outs(%space : tensor<300x9x64xf16>) permutation = [0, 2, 1]
   return %made : tensor<300x9x64xf16>
+}
+
+// Patches: what lies side by side in the image and in a patch is read at once.
+// CHECK-LABEL: func.func @patches_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK-COUNT-2: vector.load {{.*}}vector<8xf16>
+// CHECK-NOT: vector.load
+// TOLD: each thread makes 8 neighbours of what it reads by index
+func.func @patches(%x: tensor<4x16x16x24xf16>) -> tensor<4x14x14x3x24xf16> {
+  %space = tensor.empty() : tensor<4x14x14x3x24xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, i, j, q, c) -> (b, i, j, q, c)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%space : tensor<4x14x14x3x24xf16>) {
+  ^bb0(%o: f16):
+    %b = linalg.index 0 : index
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %q = linalg.index 3 : index
+    %c = linalg.index 4 : index
+    %y = arith.addi %j, %q : index
+    %v = tensor.extract %x[%b, %i, %y, %c] : tensor<4x16x16x24xf16>
+    linalg.yield %v : f16
+  } -> tensor<4x14x14x3x24xf16>
+  return %made : tensor<4x14x14x3x24xf16>
+}
+
+// Casts of 8-bit floats are IREE's: it cannot translate them as scalars.
+// CHECK-LABEL: func.func @narrow_dispatch_0
+// CHECK-NOT: memref.load
+// CHECK: return
+func.func @narrow(%x: tensor<100x70xf8E4M3FN>) -> tensor<70x100xf16> {
+  %space = tensor.empty() : tensor<70x100xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<100x70xf8E4M3FN>) outs(%space : tensor<70x100xf16>) {
+  ^bb0(%a: f8E4M3FN, %o: f16):
+    %t = arith.extf %a : f8E4M3FN to f16
+    linalg.yield %t : f16
+  } -> tensor<70x100xf16>
+  return %made : tensor<70x100xf16>
 }

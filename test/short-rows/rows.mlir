@@ -130,9 +130,9 @@ func.func @product(%x: tensor<4x1024xf16>, %w: tensor<257x1024xf16>) -> tensor<4
 
 // What is summed does not lie side by side: lanes do along what is kept, and go down it together.
 // CHECK-LABEL: func.func @down_dispatch_0
-// CHECK-SAME: VectorDistribute> workgroup_size = [256, 1, 1]
-// CHECK: lane_basis = {{\[}}[2, 16], [0, 1]], partial_reduction = [0, 512], subgroup_basis = {{\[}}[1, 8], [0, 1]], thread = [8, 4], workgroup = [16, 0]
-// TOLD: its 256 threads a workgroup read side by side what they sum
+// CHECK-SAME: VectorDistribute> workgroup_size = [512, 1, 1]
+// CHECK: lane_basis = {{\[}}[2, 16], [0, 1]], partial_reduction = [0, 512], subgroup_basis = {{\[}}[1, 16], [0, 1]], thread = [8, 2], workgroup = [16, 0]
+// TOLD: its 512 threads a workgroup read side by side what they sum
 // OFF-LABEL: func.func @down_dispatch_0
 // OFF: reduction = [0, 4], thread = [1, 0]
 func.func @down(%x: tensor<800x256xf16>) -> tensor<256xf32> {

@@ -82,8 +82,8 @@ def _sizes(loop: ir.Operation) -> list[int | None]:
 
 
 def configure_move(function: ir.Operation, subgroup: int) -> None:
-    """Configures a dispatch that does nothing but load a tensor and store it: puts a loop in
-    between."""
+    """Configures a dispatch that does nothing but load a tensor and store it, where sizes are known
+    only at run time: puts a loop in between. What is known attn-moves copies."""
     ops = body_ops(function)
     if any(op.name.startswith(_LOOPS) for op in ops):
         return
@@ -95,7 +95,8 @@ def configure_move(function: ir.Operation, subgroup: int) -> None:
     if not isinstance(value.type, ir.RankedTensorType) or store.operands[0] != value:
         return
     sizes = ranked_shape(value)
-    if not sizes:
+    places = (load.operands[0], store.operands[1])
+    if not sizes or all(printed.is_known(place.type) for place in places):
         return
     for op in moves:
         lines = [list(op.attributes[name])[-1] for name in ("static_sizes", "static_strides")]

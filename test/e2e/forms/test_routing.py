@@ -10,12 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, compile_text, run_module
+from helpers import CPU, compile_text, rel_error, run_module
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
+from attnpass.gpu import split_sums
 
 LEVELS = ["O0", "O2", "O3"]
 KINDS: dict[str, Any] = {
@@ -430,3 +431,45 @@ func.func @main(%x: {x}, %e: {x}, %l: {last}) -> {x} {{
         given += np.float16(3)  # Sums to 2331, of which f16 has no odd ones above 2048.
     out = _run(rewritten, [given, given, given.sum(dim).astype(numpys)])
     assert np.array_equal(out, given.astype(np.float64).cumsum(dim).astype(numpys))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept", "combine"),
+    [
+        ((24, 30), "", "addf"),
+        ((3000, 8), "j", "maximumf"),
+        ((2, 2040), "i", "addf"),
+    ],
+)
+def test_sums_in_parts(
+    shape: tuple[int, int], kept: str, combine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whole loops, and of parts of one in front or behind."""
+    monkeypatch.setattr(split_sums, "_LEAST", 64)
+    x = f"tensor<{shape[0]}x{shape[1]}xf16>"
+    sums = "tensor<" + "".join(f"{shape['ij'.index(loop)]}x" for loop in kept) + "f32>"
+    kinds = ", ".join('"parallel"' if loop in kept else '"reduction"' for loop in "ij")
+    start = "0.0" if combine == "addf" else "0xFF800000"
+    text = f"""
+func.func @main(%x: {x}) -> {sums} {{
+  %start = arith.constant {start} : f32
+  %e = tensor.empty() : {sums}
+  %f = linalg.fill ins(%start : f32) outs(%e : {sums}) -> {sums}
+  %s = linalg.generic {{
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ({kept})>],
+      iterator_types = [{kinds}]}} ins(%x : {x}) outs(%f : {sums}) {{
+  ^bb0(%a: f16, %o: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.{combine} %c, %o : f32
+    linalg.yield %t : f32
+  }} -> {sums}
+  return %s : {sums}
+}}"""
+    rewritten = _rewritten(text, "attn-split-sums")
+    assert rewritten.count("linalg.generic") == 2
+    given = np.random.default_rng(7).standard_normal(shape).astype(np.float16)
+    squares = given.astype(np.float64) ** 2
+    dims = tuple(dim for dim, loop in enumerate("ij") if loop not in kept)
+    wanted = squares.sum(dims) if combine == "addf" else squares.max(dims)
+    assert rel_error(_run(rewritten, [given]), wanted) < 1e-6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from helpers import rel_error
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
+import attnpass
 from attnpass import Report
 from attnpass.gpu.moves import Moves
 from attnpass.gpu.short_rows import ShortRows
@@ -114,6 +117,60 @@ func.func @main(%x: {whole}) -> {part} {{
     x = _numbers((30, 20, 7, 6), "f16")
     found, count = _run(text, Moves(), [x])
     assert count == 1 and np.array_equal(found, x[:, 3:13])
+
+
+@pytest.mark.parametrize("channels", [24, 20])
+def test_taps(channels: int) -> None:
+    """A convolution of each channel by itself, whose taps are read by index: 8 or 4 neighbours a
+    thread, in a workgroup that is not full."""
+    x, w = f"tensor<2x6x7x{channels}xf16>", f"tensor<2x3x{channels}xf16>"
+    out = f"tensor<2x5x5x{channels}xf16>"
+    steps, total = "", "%zero"
+    for at, (p, q) in enumerate(itertools.product(range(2), range(3))):
+        steps += f"""
+    %y{at} = arith.addi %i, %c{p} : index
+    %x{at} = arith.addi %j, %c{q} : index
+    %a{at} = tensor.extract %x[%b, %y{at}, %x{at}, %c] : {x}
+    %w{at} = tensor.extract %w[%c{p}, %c{q}, %c] : {w}
+    %f{at} = arith.extf %a{at} : f16 to f32
+    %g{at} = arith.extf %w{at} : f16 to f32
+    %m{at} = arith.mulf %f{at}, %g{at} : f32
+    %s{at} = arith.addf {total}, %m{at} : f32"""
+        total = f"%s{at}"
+    loops = "(b, i, j, c) -> (b, i, j, c)"
+    indices = [f"%{name} = linalg.index {at} : index" for at, name in enumerate("bijc")]
+    numbers = [f"%c{number} = arith.constant {number} : index" for number in range(3)]
+    text = f"""
+func.func @main(%x: {x}, %w: {w}) -> {out} {{
+  %zero = arith.constant 1.0 : f32
+  {chr(10).join(numbers)}
+  %space = tensor.empty() : {out}
+  %made = linalg.generic {{indexing_maps = [affine_map<{loops}>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}} outs(%space : {out}) {{
+  ^bb0(%old: f16):
+  {chr(10).join(indices)}
+    {steps}
+    %t = arith.truncf {total} : f32 to f16
+    linalg.yield %t : f16
+  }} -> {out}
+  return %made : {out}
+}}"""
+    random = np.random.default_rng(4)
+    image, taps = (
+        random.standard_normal(shape).astype(np.float16)
+        for shape in ((2, 6, 7, channels), (2, 3, channels))
+    )
+    report, flags = Report(), [*CUDA, "--compile-to=executable-configurations"]
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
+    assert compiled is not None
+    (found,) = run_gpu_module(lower(compiled.decode()), [image, taps])
+    made = [one for one in report.found("fitted") if "by index" in one.reason]
+    wide = image.astype(np.float64)
+    wanted = np.ones(found.shape) + sum(
+        wide[:, p : p + 5, q : q + 5] * taps[p, q].astype(np.float64)
+        for p, q in itertools.product(range(2), range(3))
+    )
+    assert len(made) == 1 and rel_error(found, wanted) < 1e-3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""Loops of a kernel as each of its threads does them, in front of what IREE makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from ..ir import DYNAMIC, Builder, defining_op
+from .lowered.threads import dimension_x
+
+
+class LaneLoops:
+    """Builds what each thread of a workgroup does, in numbers of 32 bits."""
+
+    def __init__(self, build: Builder, workgroup: ir.Value):
+        self.build, self.i32 = build, ir.IntegerType.get_signless(32)
+        self.index = ir.IndexType.get()
+        self.workgroup = build.convert("arith.index_castui", workgroup, self.i32)
+        dimension = {"dimension": dimension_x(build.anchor.context)}
+        thread = build.create("gpu.thread_id", [self.index], [], dimension).results[0]
+        self.thread = build.convert("arith.index_castui", thread, self.i32)
+
+    def number(self, number: int) -> ir.Value:
+        return self.build.constant(ir.IntegerAttr.get(self.i32, number), self.i32)
+
+    def add(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.build.addi(one, other)
+
+    def times(self, one: ir.Value, number: int) -> ir.Value:
+        return self.build.muli(one, self.number(number))
+
+    def least(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.build.apply("arith.minui", one, other)
+
+    def below(self, one: ir.Value, number: int) -> ir.Value:
+        return self.build.compare("ult", one, self.number(number))
+
+    def both(self, one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
+        if one is None or other is None:
+            return other if one is None else one
+        return self.build.andi(one, other)
+
+    def split(self, flat: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+        """The indices of element `flat` of a tensor of these sizes."""
+        found: list[ir.Value] = []
+        for size in reversed(sizes[1:]):
+            found.append(self.build.apply("arith.remui", flat, self.number(size)))
+            flat = self.build.apply("arith.divui", flat, self.number(size))
+        return [flat, *reversed(found)]
+
+    def get(self, memref: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.MemRefType(memref.type).element_type
+        operands = [memref, *self._indices(indices)]
+        return self.build.create("memref.load", [kind], operands).results[0]
+
+    def put(self, value: ir.Value, memref: ir.Value, indices: Sequence[ir.Value]) -> None:
+        self.build.create("memref.store", [], [value, memref, *self._indices(indices)])
+
+    def vector(self, element: ir.Type, width: int) -> ir.Type:
+        return ir.VectorType.get([width], element, loc=self.build.location)
+
+    def load_vector(self, memref: ir.Value, indices: Sequence[ir.Value], width: int) -> ir.Value:
+        """So many neighbours, aligned as their number wants it."""
+        kind = self.vector(ir.MemRefType(memref.type).element_type, width)
+        operands = [memref, *self._indices(indices)]
+        return self.build.create("vector.load", [kind], operands, _aligned(kind)).results[0]
+
+    def store_vector(
+        self,
+        value: ir.Value,
+        memref: ir.Value,
+        indices: Sequence[ir.Value],
+        inside: ir.Value | None,
+    ) -> None:
+        operands = [value, memref, *self._indices(indices)]
+        self._store("vector.store", operands, inside, _aligned(value.type))
+
+    def store(
+        self,
+        value: ir.Value,
+        memref: ir.Value,
+        indices: Sequence[ir.Value],
+        inside: ir.Value | None,
+    ) -> None:
+        """Stores a value, where `inside` is true if that is given."""
+        self._store("memref.store", [value, memref, *self._indices(indices)], inside)
+
+    def _store(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        inside: ir.Value | None,
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> None:
+        if inside is None:
+            self.build.create(name, [], operands, attributes)
+            return
+
+        def then(inner: Builder) -> list[ir.Value]:
+            inner.create(name, [], operands, attributes)
+            return []
+
+        self.build.conditional(inside, [], then, lambda _: [])
+
+    def shared(self, rows: int, columns: int, kind: ir.Type) -> ir.Value:
+        text = f"memref<{rows}x{columns}x{kind}, #gpu.address_space<workgroup>>"
+        made = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
+        return self.build.create("memref.alloc", [ir.Type.parse(text)], [], made).results[0]
+
+    def barrier(self) -> None:
+        self.build.create("gpu.barrier", [], [])
+
+    def _indices(self, indices: Sequence[ir.Value]) -> list[ir.Value]:
+        return [one if one.type == self.index else self.as_index(one) for one in indices]
+
+    def as_index(self, number: ir.Value) -> ir.Value:
+        return self.build.convert("arith.index_castui", number, self.index)
+
+
+def start_of(memref: ir.Value) -> int | None:
+    """The element at which a memref begins in its buffer, but for whole times what buffers are
+    aligned to; None where it is known only at run time."""
+    op = defining_op(memref)
+    while op is not None and op.name in ("memref.assume_alignment", "memref.collapse_shape"):
+        memref = op.operands[0]
+        op = defining_op(memref)
+    if op is None or op.name == "hal.interface.binding.subspan":
+        return 0
+    if op.name != "memref.subview":
+        return None
+    offsets, below = list(op.attributes["static_offsets"]), op.operands[0]
+    strides, _ = ir.MemRefType(below.type).get_strides_and_offset()
+    first = start_of(below)
+    if first is None or any(each == DYNAMIC for each in (*offsets, *strides)):
+        return None
+    return first + sum(at * stride for at, stride in zip(offsets, strides, strict=True))
+
+
+def _aligned(kind: ir.Type) -> dict[str, ir.Attribute]:
+    """What says that a vector of this type lies at a multiple of its bytes."""
+    vector = ir.VectorType(kind)
+    size = vector.shape[0] * vector.element_type.width // 8
+    return {"alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size)}
+
+
+def emit(before: ir.Operation, count: int, body: Callable[[LaneLoops], None]) -> None:
+    """So many workgroups that do what `body` builds, in front of an op."""
+    build = Builder(before)
+    number = ir.DenseI64ArrayAttr.get
+    attributes = {
+        "staticLowerBound": number([0]),
+        "staticUpperBound": number([count]),
+        "staticStep": number([1]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0, 0, 0]),
+        "mapping": ir.Attribute.parse("[#iree_codegen.workgroup_mapping<x>]"),
+    }
+    loop = build.create("scf.forall", [], [], attributes, regions=1)
+    block = loop.regions[0].blocks.append(ir.IndexType.get(), arg_locs=[build.location])
+    end = build.create("scf.forall.in_parallel", [], [], regions=1)
+    end.regions[0].blocks.append()
+    end.detach_from_parent()
+    block.append(end)
+    body(LaneLoops(Builder(end), block.arguments[0]))
