@@ -25,6 +25,7 @@ from bench import results
 from bench.results import ROOT, Results, Row
 
 BENCHES = (
+    "beside",
     "blocks",
     "configure",
     "cpu",

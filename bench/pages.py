@@ -260,6 +260,22 @@ def prefill() -> str:
     return _prefill("configure_h200", told, ("attnpass", "attnpass V^T"), ("FA2", "cuDNN"))
 
 
+def beside_on_gpu() -> str:
+    """Norms, rotary embeddings, copies and casts at parts of the speed of PyTorch's copy."""
+    results = load("beside_h200")
+    found = results.by_case()
+    most = found.pop("copy")["torch"]["GBps"]
+    lines = []
+    for case, ways in found.items():
+        ours, peer = ways["attnpass"], ways["torch"]
+        part = f"{ours['GBps'] / most:.2f}"
+        times = [f"{one['us']:.0f}" for one in (ours, peer)]
+        lines.append([case, f"{ours['megabytes']:.0f}", *times, part, f"{ours['error']:.0e}"])
+    where = f"{on(results, 'microseconds on the GPU')}; a copy moves {most} GB/s:\n\n"
+    head = ["op", "MB read and written", "attnpass", "PyTorch (eager)", "part of a copy's speed"]
+    return where + table([*head, "error"], lines)
+
+
 def f32() -> str:
     rows = _checked("configure_f32_h200")
     told = f"float64, {len(rows)} results checked: {worst(rows)}"
@@ -547,6 +563,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
         lambda: other_blocks_on_gpu("blocks_h100"), ("blocks_h100",)
     ),
     ("notes/gpu.md", "f32"): Block(f32, ("configure_f32_h200",)),
+    ("notes/gpu.md", "beside"): Block(beside_on_gpu, ("beside_h200",)),
     ("notes/kernels.md", "products"): Block(
         lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)
     ),
