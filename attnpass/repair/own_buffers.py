@@ -22,6 +22,7 @@ from iree.compiler import ir
 from ..analysis.boundary import is_held
 from ..attention.barrier import BARRIER, compute_barrier
 from ..ir import (
+    DYNAMIC,
     Builder,
     body_ops,
     collect,
@@ -32,6 +33,7 @@ from ..ir import (
     is_ranked_tensor,
     known_attribute,
     next_op,
+    ranked_shape,
     remove_attributes,
     sizes_of,
     symbol_name,
@@ -150,8 +152,7 @@ def keep_read(module: ir.Operation) -> list[ir.Operation]:
         for number in range(_target_place(op) if target is not None else 0):
             value = op.operands[number]
             if made_of.has(value, target):
-                # A kernel whose result is inserted writes it where it is to stand.
-                own = _copied if op.name == _INSERT else _in_memory
+                own = _inserted if op.name == _INSERT else _in_memory
                 op.operands[number] = own(Builder(op), value)
                 found.append(op)
         made_of.add(op)
@@ -212,13 +213,34 @@ def _tensors_read(op: ir.Operation) -> list[ir.Value]:
 
 def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
     """`value` as the result of a kernel: of that which computes it, or of one that copies it."""
+    if not _is_computed(value):
+        return _copied(build, value)
+    made = defining_op(below_views(value, WHOLE))
+    stored = made is not None and made.name == BARRIER
+    return value if stored else compute_barrier(build, value)
+
+
+def _inserted(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` as the result of a kernel that reads none of what it is inserted in. IREE has that
+    kernel write it where it is to stand, if that is one range of memory: then a part of a tensor is
+    copied twice."""
+    once = _is_computed(value) or not _may_be_one_range(build.anchor)
+    return _copied(build, value if once else _copied(build, value))
+
+
+def _may_be_one_range(insert: ir.Operation) -> bool:
+    """Whether what is inserted may lie in one piece: of the dims behind its first, all is."""
+    sizes = [None if size == DYNAMIC else size for size in insert.attributes["static_sizes"]]
+    first = next((dim for dim, size in enumerate(sizes) if size != 1), len(sizes))
+    return sizes[first + 1 :] == list(ranked_shape(insert.results[0]))[first + 1 :]
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Whether a kernel makes a tensor, and it is no part of another."""
     maker = defining_op(below_views(value, WHOLE))
-    stored = maker is not None and maker.name == BARRIER
-    if maker is not None and stored:
+    if maker is not None and maker.name == BARRIER:
         maker = defining_op(below_views(maker.operands[0], WHOLE))
-    if maker is not None and maker.name.startswith(_COMPUTES):
-        return value if stored else compute_barrier(build, value)
-    return _copied(build, value)
+    return maker is not None and maker.name.startswith(_COMPUTES)
 
 
 def _copied(build: Builder, value: ir.Value) -> ir.Value:
