@@ -136,7 +136,10 @@ def read(
     strides, _ = kind.get_strides_and_offset()
     if any(kind.is_dynamic_stride_or_offset(one) for one in strides) or strides[-1] != 1:
         return Refusal("lines of its result do not lie side by side")
-    widest = _VECTOR_BYTES * 8 // max(_widths(op), default=64)
+    widths = _widths(op)
+    if min(widths) < 8:
+        return Refusal("there are no vectors of its elements")
+    widest = _VECTOR_BYTES * 8 // max(widths)
     start = start_of(written)
     if start is None:
         return Refusal("where its result begins is known only at run time")
@@ -149,10 +152,11 @@ def read(
 
 
 def _widths(op: ir.Operation) -> list[int]:
-    """The bits of the elements that are read, and of those that are made."""
+    """The bits of the elements that are read, and of those that are made; 0 for those that are no
+    integers or floats."""
     kinds = [one.results[0].type for one in body_ops(op) if one.name == _EXTRACT]
     kinds.append(body_of(op).arguments[0].type)
-    return [one.width for one in kinds if isinstance(one, ir.IntegerType | ir.FloatType)]
+    return [one.width if isinstance(one, ir.IntegerType | ir.FloatType) else 0 for one in kinds]
 
 
 def _fits(op: ir.Operation, width: int) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ..ir import DYNAMIC, Builder, defining_op
+from ..ir import DYNAMIC, Builder, defining_op, element_bytes
+from .lowered.async_tiles import is_assumed_multiple
 from .lowered.threads import dimension_x
+
+# Bytes that a place in a buffer may be a multiple of: those of a vector, and less.
+_UNITS = (16, 8, 4, 2, 1)
 
 
 class LaneLoops:
@@ -119,14 +124,17 @@ class LaneLoops:
 
 
 def start_of(memref: ir.Value) -> int | None:
-    """The element at which a memref begins in its buffer, but for whole times what buffers are
-    aligned to; None where it is known only at run time."""
+    """A number of elements that a memref begins at a whole multiple of; None where none is known.
+    Buffers begin at vectors, and what is bound of them at any byte: a part of a concat of dim 0."""
     op = defining_op(memref)
     while op is not None and op.name in ("memref.assume_alignment", "memref.collapse_shape"):
         memref = op.operands[0]
         op = defining_op(memref)
-    if op is None or op.name == "hal.interface.binding.subspan":
+    if op is None:
         return 0
+    if op.name == "hal.interface.binding.subspan":
+        known = [unit for unit in _UNITS if is_assumed_multiple(op.operands[0], unit)]
+        return max(known, default=0) // element_bytes(memref) or None
     if op.name != "memref.subview":
         return None
     offsets, below = list(op.attributes["static_offsets"]), op.operands[0]
@@ -134,7 +142,7 @@ def start_of(memref: ir.Value) -> int | None:
     first = start_of(below)
     if first is None or any(each == DYNAMIC for each in (*offsets, *strides)):
         return None
-    return first + sum(at * stride for at, stride in zip(offsets, strides, strict=True))
+    return math.gcd(first, sum(at * stride for at, stride in zip(offsets, strides, strict=True)))
 
 
 def _aligned(kind: ir.Type) -> dict[str, ir.Attribute]:

@@ -18,6 +18,7 @@ from ..ir import (
     copy_steps,
     defining_op,
     erase_unused,
+    is_used,
     iterator_kinds,
     maps,
     printed,
@@ -161,9 +162,10 @@ class _Move:
         self._erase()
 
     def _erase(self) -> None:
-        made = [op for value in self.op.operands if (op := defining_op(value)) is not None]
+        # An op may read one tensor twice.
+        made = [op for value in {*self.op.operands} if (op := defining_op(value)) is not None]
         erase_unused([self.end] if self.end == self.op else [self.end, self.op])
-        erase_unused([op for op in made if op.name in _LOADED])
+        erase_unused([op for op in made if op.name in _LOADED and not is_used(op.results[0])])
 
     def _emit_copy(self) -> None:
         total, count = math.prod(self.sizes), self.count

@@ -5,7 +5,13 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..codegen.kernel import STORES, load_of
-from ..ir import collect, loops_read, maps, users
+from ..ir import collect, defining_op, loops_read, maps, users, yielded
+from ..ir.bodies import body_of
+
+# What IREE 3.13 can do in parts of a reduction.
+_FLOATS = ("addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf")
+_INTEGERS = ("addi", "muli", "maxsi", "minsi", "maxui", "minui")
+_COMBINES = [f"arith.{name}" for name in (*_FLOATS, *_INTEGERS)]
 
 
 class SharedLoops:
@@ -52,6 +58,13 @@ def tensors_of(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     read = loops_read(op)
     written = [dims for _, dims in read[len(op.operands) - len(op.results) :]]
     return [*read, *zip(op.results, written, strict=bool(read))]
+
+
+def combines(op: ir.Operation) -> bool:
+    """Whether a `linalg.generic` of one result combines that with what its parts give, in any order
+    (it sums, say). IREE 3.13 fails where lanes share what a chain of other ops makes."""
+    last, total = defining_op(yielded(op)), body_of(op).arguments[len(op.operands) - 1]
+    return last is not None and last.name in _COMBINES and users(total) == [last]
 
 
 def is_in_memory(value: ir.Value) -> bool:

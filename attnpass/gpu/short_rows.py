@@ -29,7 +29,7 @@ from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
 from . import strided_sums
-from .shared_loops import SharedLoops, is_in_memory, tensors_of
+from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION = "lowering_config"
 _PIPELINE = "VectorDistribute"
@@ -328,6 +328,8 @@ def _is_along(op: ir.Operation, places: Sequence[int]) -> bool:
     """Whether a generic of floats with one result runs along whole rows by its last loop, at these
     places, and reads them as they lie."""
     if op.name != "linalg.generic" or len(op.results) != 1 or not tensors_of(op):
+        return False
+    if reduces(op) and not combines(op):
         return False
     *outer, _ = iterator_kinds(op)
     row = len(outer)

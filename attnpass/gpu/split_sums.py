@@ -21,9 +21,10 @@ from ..ir import (
     reduces,
     scalar_number,
     sizes_of,
+    users,
     yielded,
 )
-from ..ir.bodies import combined
+from ..ir.bodies import body_of, combined
 from ..ir.contractions import is_contraction
 from ..passes import OpPass
 
@@ -71,12 +72,15 @@ class _Parts:
 def _find(op: ir.Operation) -> _Parts | None:
     """How to cut a sum; None where it is left:
 
-    1. where an op does more than sum, or start at 0, or is a product;
+    1. where an op does more than sum, or start at 0, or is a product, or what it adds depends on
+       the sum so far;
     2. where sizes are unknown, numbers few, or sums as many as keep a GPU busy;
     3. where no loop has whole parts.
     """
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or combined(op, _COMBINES) is None or is_contraction(op) or index_ops(op):
+        return None
+    if len(users(body_of(op).arguments[len(op.operands) - 1])) != 1:
         return None
     last, start = defining_op(yielded(op)), filled_with(op.operands[len(op.operands) - 1])
     if last is None or last.name not in _COMBINES or not is_float(element_type(op.results[0])):

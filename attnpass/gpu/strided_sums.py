@@ -26,7 +26,7 @@ from ..ir import (
     set_attribute,
 )
 from ..ir.contractions import is_contraction
-from .shared_loops import SharedLoops, is_in_memory, tensors_of
+from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION, _REDUCTION = "lowering_config", "reduction"
 _PIPELINE = "#iree_gpu.pipeline<VectorDistribute>"
@@ -114,13 +114,15 @@ def _numbers(op: ir.Operation, name: str) -> list[Any]:
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether an op is a generic of floats with one result, whose body is scalars only."""
+    """Whether an op is a generic of floats with one result, whose body is scalars only, and that
+    IREE can reduce in parts."""
     if op.name != "linalg.generic" or len(op.results) != 1 or not tensors_of(op):
         return False
     # IREE 3.13 has one thread for loops in bodies, where it cannot make vectors of these.
     plain = all(name.startswith(("arith.", "math.", "linalg.yield")) for name in body_names(op))
     floats = all(is_float(element_type(value)) for value, _ in tensors_of(op))
-    return plain and floats and not is_contraction(op)
+    known = not reduces(op) or combines(op)
+    return plain and floats and known and not is_contraction(op)
 
 
 def _line(root: ir.Operation) -> int | None:

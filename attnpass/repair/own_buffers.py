@@ -22,16 +22,19 @@ from iree.compiler import ir
 from ..analysis.boundary import is_held
 from ..attention.barrier import BARRIER, compute_barrier
 from ..ir import (
+    DYNAMIC,
     Builder,
     body_ops,
     collect,
     defining_op,
+    element_bytes,
     element_type,
     fill_region,
     is_inside,
     is_ranked_tensor,
     known_attribute,
     next_op,
+    ranked_shape,
     remove_attributes,
     sizes_of,
     symbol_name,
@@ -45,7 +48,10 @@ from ..report.ops import MODULE, Op
 _VALUE = "initial_value"
 _LOOPS = ("scf.for", "scf.while")
 _SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
+_CONCAT = "tensor.concat"
 _SORT = "iree_linalg_ext.sort"
+# A precompiled kernel, whose threads write so many bytes at once.
+_KERNEL, _VECTOR_BYTES = "hal.dispatch.extern", 16
 _REGION = "flow.dispatch.region"
 _COMPUTES = ("linalg.", "iree_linalg_ext.")
 # IREE makes these anew wherever they are written.
@@ -150,8 +156,7 @@ def keep_read(module: ir.Operation) -> list[ir.Operation]:
         for number in range(_target_place(op) if target is not None else 0):
             value = op.operands[number]
             if made_of.has(value, target):
-                # A kernel whose result is inserted writes it where it is to stand.
-                own = _copied if op.name == _INSERT else _in_memory
+                own = _inserted if op.name == _INSERT else _in_memory
                 op.operands[number] = own(Builder(op), value)
                 found.append(op)
         made_of.add(op)
@@ -168,6 +173,43 @@ def _target(op: ir.Operation) -> ir.Value | None:
     if op.name not in (_SCATTER, _INSERT):
         return None
     return below_views(op.operands[_target_place(op)], IN_PLACE)
+
+
+def keep_aligned(module: ir.Operation) -> list[ir.Operation]:
+    """Has each op that joins what a precompiled kernel writes, at a place in memory that may be no
+    whole vector, join a copy of it; returns those ops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for op in collect(module, lambda op: op.name in (_INSERT, _CONCAT), bodies=False):
+        for number, value in enumerate(list(op.operands)[: 1 if op.name == _INSERT else None]):
+            maker = defining_op(below_views(value, IN_PLACE))
+            is_kernel = maker is not None and maker.name == _KERNEL
+            if is_kernel and not _stands_at_a_vector(op, number):
+                op.operands[number] = _copied(Builder(op), value)
+                found.append(op)
+    return list(dict.fromkeys(found))
+
+
+def _stands_at_a_vector(op: ir.Operation, number: int) -> bool:
+    """Whether an operand of a concat or an insertion begins at a multiple of 16 bytes, or is copied
+    there line by line."""
+    unit, whole = element_bytes(op.results[0]), ranked_shape(op.results[0])
+    starts: list[int | None] = [0] * len(whole)
+    if op.name == _INSERT:
+        if not _may_be_one_range(op):
+            return True
+        starts = [None if at == DYNAMIC else at for at in op.attributes["static_offsets"]]
+    else:
+        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        if any(size != 1 for size in whole[:dim]):
+            return True
+        before = [ranked_shape(value)[dim] for value in list(op.operands)[:number]]
+        starts[dim] = None if None in before else sum(size or 0 for size in before)
+    for start, size in reversed([*zip(starts, whole, strict=True)]):
+        if (unit if start is None else unit * start) % _VECTOR_BYTES:
+            return False
+        # Of an unknown number of elements nothing more is known.
+        unit *= size or 1
+    return True
 
 
 def keep_given(module: ir.Operation) -> list[ir.Operation]:
@@ -212,13 +254,34 @@ def _tensors_read(op: ir.Operation) -> list[ir.Value]:
 
 def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
     """`value` as the result of a kernel: of that which computes it, or of one that copies it."""
+    if not _is_computed(value):
+        return _copied(build, value)
+    made = defining_op(below_views(value, WHOLE))
+    stored = made is not None and made.name == BARRIER
+    return value if stored else compute_barrier(build, value)
+
+
+def _inserted(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` as the result of a kernel that reads none of what it is inserted in. IREE has that
+    kernel write it where it is to stand, if that is one range of memory: then a part of a tensor is
+    copied twice."""
+    once = _is_computed(value) or not _may_be_one_range(build.anchor)
+    return _copied(build, value if once else _copied(build, value))
+
+
+def _may_be_one_range(insert: ir.Operation) -> bool:
+    """Whether what is inserted may lie in one piece: of the dims behind its first, all is."""
+    sizes = [None if size == DYNAMIC else size for size in insert.attributes["static_sizes"]]
+    first = next((dim for dim, size in enumerate(sizes) if size != 1), len(sizes))
+    return sizes[first + 1 :] == list(ranked_shape(insert.results[0]))[first + 1 :]
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Whether a kernel makes a tensor, and it is no part of another."""
     maker = defining_op(below_views(value, WHOLE))
-    stored = maker is not None and maker.name == BARRIER
-    if maker is not None and stored:
+    if maker is not None and maker.name == BARRIER:
         maker = defining_op(below_views(maker.operands[0], WHOLE))
-    if maker is not None and maker.name.startswith(_COMPUTES):
-        return value if stored else compute_barrier(build, value)
-    return _copied(build, value)
+    return maker is not None and maker.name.startswith(_COMPUTES)
 
 
 def _copied(build: Builder, value: ir.Value) -> ir.Value:
@@ -316,7 +379,8 @@ class OwnBuffers(Pass):
     stored in V appears in K. An argument that is returned as it was, and written in place, is
     returned as a copy; what stands outside a loop that writes to it is copied each time round.
     What a write reads of the tensor that it writes to is put in memory first. What is sorted where
-    it lies is a copy of an argument or a global.
+    it lies is a copy of an argument or a global. What a precompiled kernel writes is copied where
+    it would stand behind a part of no whole vectors: to write there is an illegal address.
     """
 
     name = "attn-own-buffers"
@@ -328,6 +392,7 @@ class OwnBuffers(Pass):
         loops = keep_outside_loops(module)
         read = keep_read(module)
         given = keep_given(module)
+        aligned = keep_aligned(module)
         if names:
             context.report.record(
                 MODULE,
@@ -361,4 +426,7 @@ class OwnBuffers(Pass):
         for op in given:
             why = "sorts a copy of what it is given: IREE 3.13 sorts the caller's own tensor"
             context.report.record(op, "repaired", why)
-        return bool(names or returned or loops or read or given)
+        for op in aligned:
+            why = "joins a copy of what a kernel writes: IREE 3.13 has it write to any byte"
+            context.report.record(op, "repaired", why)
+        return bool(names or returned or loops or read or given or aligned)

@@ -112,3 +112,21 @@ func.func @narrow(%x: tensor<100x70xf8E4M3FN>) -> tensor<70x100xf16> {
   } -> tensor<70x100xf16>
   return %made : tensor<70x100xf16>
 }
+
+// There are no vectors of complex numbers.
+// CHECK-LABEL: func.func @complex_dispatch_0
+// CHECK-NOT: no_pipeline
+// CHECK: return
+func.func @complex(%x: tensor<30x64xcomplex<f32>>) -> tensor<25x3x64xcomplex<f32>> {
+  %e = tensor.empty() : tensor<25x3x64xcomplex<f32>>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, k, j) -> (i, k, j)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<25x3x64xcomplex<f32>>) {
+  ^bb0(%o: complex<f32>):
+    %i = linalg.index 0 : index
+    %k = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %r = arith.addi %i, %k : index
+    %v = tensor.extract %x[%r, %j] : tensor<30x64xcomplex<f32>>
+    linalg.yield %v : complex<f32>
+  } -> tensor<25x3x64xcomplex<f32>>
+  return %y : tensor<25x3x64xcomplex<f32>>
+}

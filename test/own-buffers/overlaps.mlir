@@ -8,17 +8,35 @@
 // WHY: what it writes is made of what it writes to
 // WHY: what it writes is made of what it writes to
 // WHY: what it writes is made of what it writes to
+// WHY: what it writes is made of what it writes to
 // WHY-NOT: what it writes
 
 // CHECK-LABEL: func.func @shift(
 // CHECK: %[[PART:.*]] = tensor.extract_slice %arg0
 // CHECK: %[[COPY:.*]] = flow.dispatch.region
 // CHECK:   linalg.copy ins(%[[PART]]
+// CHECK-NOT: flow.dispatch.region
 // CHECK: tensor.insert_slice %[[COPY]] into %arg0
-func.func @shift(%cache: tensor<4x?x8xf32>, %n: index) -> tensor<4x?x8xf32> {
-  %part = tensor.extract_slice %cache[0, 0, 0] [4, %n, 8] [1, 1, 1] : tensor<4x?x8xf32> to tensor<4x?x8xf32>
-  %r = tensor.insert_slice %part into %cache[0, 1, 0] [4, %n, 8] [1, 1, 1] : tensor<4x?x8xf32> into tensor<4x?x8xf32>
-  return %r : tensor<4x?x8xf32>
+func.func @shift(%cache: tensor<4x20x8xf32>) -> tensor<4x20x8xf32> {
+  %part = tensor.extract_slice %cache[0, 0, 0] [4, 19, 8] [1, 1, 1] : tensor<4x20x8xf32> to tensor<4x19x8xf32>
+  %r = tensor.insert_slice %part into %cache[0, 1, 0] [4, 19, 8] [1, 1, 1] : tensor<4x19x8xf32> into tensor<4x20x8xf32>
+  return %r : tensor<4x20x8xf32>
+}
+
+// -----
+
+// Whole rows are one range of memory, which the last kernel writes to.
+// CHECK-LABEL: func.func @rows(
+// CHECK: %[[PART:.*]] = tensor.extract_slice %arg0
+// CHECK: %[[OWN:.*]] = flow.dispatch.region
+// CHECK:   linalg.copy ins(%[[PART]]
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK:   linalg.copy ins(%[[OWN]]
+// CHECK: tensor.insert_slice %[[COPY]] into %arg0
+func.func @rows(%cache: tensor<1x?x8xf32>, %n: index) -> tensor<1x?x8xf32> {
+  %part = tensor.extract_slice %cache[0, 0, 0] [1, %n, 8] [1, 1, 1] : tensor<1x?x8xf32> to tensor<1x?x8xf32>
+  %r = tensor.insert_slice %part into %cache[0, 1, 0] [1, %n, 8] [1, 1, 1] : tensor<1x?x8xf32> into tensor<1x?x8xf32>
+  return %r : tensor<1x?x8xf32>
 }
 
 // -----

@@ -168,3 +168,32 @@ func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
   } -> tensor<201xf32>
   return %sum : tensor<201xf32>
 }
+
+// What is no plain sum, or maximum, cannot be done in parts: neither along rows nor down them.
+// CHECK-LABEL: func.func @chain_dispatch_0
+// CHECK-NOT: VectorDistribute
+// CHECK: return
+// CHECK-LABEL: func.func @chain_dispatch_1
+// CHECK-NOT: VectorDistribute
+// CHECK: return
+func.func @chain(%x: tensor<64x333xf32>) -> (tensor<64xf32>, tensor<333xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x333xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %h = arith.mulf %o, %half : f32
+    %r = arith.addf %h, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %e2 = tensor.empty() : tensor<333xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<333xf32>) -> tensor<333xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x333xf32>) outs(%f2 : tensor<333xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %h = arith.mulf %o, %half : f32
+    %r = arith.addf %h, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<333xf32>
+  return %y, %z : tensor<64xf32>, tensor<333xf32>
+}

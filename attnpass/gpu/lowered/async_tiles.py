@@ -225,10 +225,10 @@ def _starts_aligned(buffer: ir.Value, size: int) -> bool:
     if span is None or span.name != "hal.interface.binding.subspan":
         return False
     aligned = ir.IntegerAttr(op.attributes["alignment"]).value % size == 0
-    return aligned and _is_assumed_multiple(span.operands[0], size)
+    return aligned and is_assumed_multiple(span.operands[0], size)
 
 
-def _is_assumed_multiple(value: ir.Value, unit: int) -> bool:
+def is_assumed_multiple(value: ir.Value, unit: int) -> bool:
     """Whether an offset in bytes is a constant multiple, or one of those that IREE says it is."""
     op = defining_op(value)
     if op is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import ml_dtypes
 import numpy as np
@@ -30,8 +31,8 @@ def _numbers(shape: tuple[int, ...], kind: str) -> np.ndarray:
     return (30 * np.random.default_rng(3).standard_normal(shape)).astype(_KINDS[kind])
 
 
-def _run(text: str, kernels: Pass, inputs: list[np.ndarray]) -> tuple[np.ndarray, int]:
-    """The result of a module behind a pass over its kernels, and how many it has changed."""
+def _configured(text: str, kernels: Pass) -> tuple[str, int]:
+    """A module behind a pass over its kernels, and how many it has changed."""
     at_kernels = compile_str(text, extra_args=[*CUDA, "--compile-to=executable-configurations"])
     report = Report()
     context = ir.Context()
@@ -39,9 +40,14 @@ def _run(text: str, kernels: Pass, inputs: list[np.ndarray]) -> tuple[np.ndarray
     with context:
         module = ir.Module.parse(at_kernels)
         kernels.run(module.operation, PassContext(report))
-        configured = str(module)
+        return str(module), len(report.found("fitted"))
+
+
+def _run(text: str, kernels: Pass, inputs: list[np.ndarray]) -> tuple[np.ndarray, int]:
+    """The result of a module behind a pass over its kernels, and how many it has changed."""
+    configured, count = _configured(text, kernels)
     (found,) = run_gpu_module(lower(configured), inputs)
-    return found, len(report.found("fitted"))
+    return found, count
 
 
 @pytest.mark.parametrize(
@@ -117,6 +123,44 @@ func.func @main(%x: {whole}) -> {part} {{
     x = _numbers((30, 20, 7, 6), "f16")
     found, count = _run(text, Moves(), [x])
     assert count == 1 and np.array_equal(found, x[:, 3:13])
+
+
+def test_both_ways() -> None:
+    """One tensor is read as it lies, and turned."""
+    text = """
+func.func @main(%x: tensor<40x40xf32>) -> tensor<40x40xf32> {
+  %space = tensor.empty() : tensor<40x40xf32>
+  %made = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>,
+                       affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %x : tensor<40x40xf32>, tensor<40x40xf32>) outs(%space : tensor<40x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<40x40xf32>
+  return %made : tensor<40x40xf32>
+}"""
+    x = _numbers((40, 40), "f32")
+    found, count = _run(text, Moves(), [x])
+    assert count == 1 and np.array_equal(found, x.T - x)
+
+
+@pytest.mark.parametrize(("lead", "width"), [(3, 1), (2, 2), (8, 8)])
+def test_vectors_lie_at_multiples(lead: int, width: int) -> None:
+    """What is bound of a buffer may begin at any element: a part behind a short one."""
+    one, two, both = (_type((size,), "f16") for size in (lead, 1536, lead + 1536))
+    whole, part = _type((4, 24, 32), "f16"), _type((4, 16, 24), "f16")
+    text = f"""
+func.func @main(%x: {whole}, %y: {one}) -> {both} {{
+  %cut = tensor.extract_slice %x[0, 8, 8] [4, 16, 24] [1, 1, 1] : {whole} to {part}
+  %flat = tensor.collapse_shape %cut [[0, 1, 2]] : {part} into {two}
+  %both = tensor.concat dim(0) %y, %flat : ({one}, {two}) -> {both}
+  return %both : {both}
+}}"""
+    configured, count = _configured(text, Moves())
+    stores = re.findall(r"vector\.store .*vector<(\d+)xf16>", configured)
+    assert count == 1 and {*map(int, stores)} == ({width} if width > 1 else set())
 
 
 @pytest.mark.parametrize("channels", [24, 20])

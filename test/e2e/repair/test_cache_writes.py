@@ -110,6 +110,18 @@ OVERLAPS = {
   %r = tensor.insert_slice %part into %cache[0, 1, 0] [2, 15, 8] [1, 1, 1] : tensor<2x15x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
         lambda cache, at: np.concatenate([cache[:, :1], cache[:, :-1]], 1),
     ),
+    # One range of memory, in a buffer that is the program's own.
+    "whole rows moved up": (
+        """
+  %twice = arith.addf %cache, %cache : tensor<2x16x8xf32>
+  %flat = tensor.collapse_shape %twice [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>
+  %part = tensor.extract_slice %flat[0, 0] [20, 8] [1, 1] : tensor<32x8xf32> to tensor<20x8xf32>
+  %s = tensor.insert_slice %part into %flat[5, 0] [20, 8] [1, 1] : tensor<20x8xf32> into tensor<32x8xf32>
+  %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 16, 8] : tensor<32x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
+        lambda cache, at: (
+            2 * cache.reshape(32, 8)[[*range(5), *range(20), *range(25, 32)]].reshape(cache.shape)
+        ),
+    ),
     "rows written to others": (
         """
   %flat = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>
