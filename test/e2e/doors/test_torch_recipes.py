@@ -56,6 +56,7 @@ def test_elementwise_ops() -> None:
             torch.view_as_real(0.5 * torch.polar(x.abs(), y) * x),
             torch.histc(i.float(), 4, 0, 4),
             torch.slice_scatter(products, 3 * products[:, :4], 1, 1, 5),
+            *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
             *(torch.cdist(x, y), torch.cdist(x, y, 1), F.fold(x.mT, (4, 8), 2, 1, (1, 0), 3)),
             torch.searchsorted(x.sort(-1)[0], y, right=True),
             F.grid_sample(x[:, None], y[:, None, :, :2], align_corners=False),
