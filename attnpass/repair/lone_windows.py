@@ -1,4 +1,5 @@
-"""attn-lone-windows: a window that stands at one place reads the whole of its image."""
+"""attn-lone-windows: a window that stands at one place reads the whole of its image, and nothing is
+added up over a dim of size 0."""
 
 from __future__ import annotations
 
@@ -10,8 +11,6 @@ from ..ir import Builder, maps_of, ranked_shape, sizes_of
 from ..ir.maps import loop_factors
 from ..passes import OpPass
 
-_WINDOWS = ("linalg.conv", "linalg.depthwise_conv", "linalg.pooling", "linalg.generic")
-
 
 class LoneWindows(OpPass):
     """Cuts off what a convolution or pooling does not read of a dim in which its window stands at
@@ -20,6 +19,9 @@ class LoneWindows(OpPass):
     IREE 3.13 drops the loop over places, has rows of the image run with those of the window, and
     says that their numbers differ: a ResNet of 32 x 32 pixels, or a pooling of 3 x 3 by 2 x 2, do
     not compile. Dims known only at run time stay.
+
+    An op that adds up over a dim of size 0 (a product of 4 x 0 by 0 x 6) is what it adds to: of
+    products and sums of several results IREE divides by that size, and crashes.
     """
 
     name = "attn-lone-windows"
@@ -27,14 +29,22 @@ class LoneWindows(OpPass):
     mends = "convolutions with one result along a dim, and more of the image, do not compile"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name.startswith(_WINDOWS)
+        return op.name.startswith("linalg.") and len(op.results) > 0
 
     def change(self, op: ir.Operation) -> str:
         factors = [loop_factors(one) for one in maps_of(op)]
+        if not factors:
+            return ""
         sizes = _loop_sizes(op, factors)
+        inputs = len(op.operands) - len(op.results)
+        kept = {loop for by_dim in factors[inputs:] for one in by_dim for loop in one or ()}
+        if any(size == 0 and loop not in kept for loop, size in sizes.items()):
+            for result, start in zip(op.results, list(op.operands)[inputs:], strict=True):
+                result.replace_all_uses_with(start)
+            return "is what it adds to: it goes over a dim of size 0"
         cut = [
             number
-            for number, by_dim in enumerate(factors[: len(op.operands) - len(op.results)])
+            for number, by_dim in enumerate(factors[:inputs])
             if _cut(op, number, by_dim, sizes)
         ]
         return "it reads a slice of its image: its window stands at one place" if cut else ""

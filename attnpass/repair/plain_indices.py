@@ -8,14 +8,17 @@ from iree.compiler import ir
 
 from ..ir import Builder, defining_op
 from ..ir.printed import torch_element, torch_shape
-from ..ir.torch_ops import TorchBuilder
+from ..ir.torch_ops import TorchBuilder, constant_number
 from ..passes import OpPass
 
 _READ = "torch.aten.index.Tensor"
 _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
+_WRITES_ONE = "torch.aten.select_scatter"
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
+# Of a write at one place of a dim.
+_DIM, _PLACE = 2, 3
 # Ops whose last result has places of elements.
 _PLACES = tuple(
     f"torch.aten.{name}"
@@ -30,17 +33,21 @@ class PlainIndices(OpPass):
     IREE 3.13 has no program for indices of 32 bits, nor for writes with dims between the indexed
     ones, as a cache with a position for each sequence is written (`cache[batch, :, position]`).
     A negative position, which PyTorch counts from the end, it takes as it is: other rows change,
-    or memory that is not the tensor's. Works on the torch dialect, before IREE imports it.
-    Nothing is changed beside masks of bools, each of which addresses several dims.
+    or memory that is not the tensor's. A write at the last place, -1, of a dim (`x[-1] = new`) it
+    takes for one of what stands between -1 and 0, and writes nothing. Works on the torch dialect,
+    before IREE imports it. Nothing is changed beside masks of bools, each of which addresses
+    several dims.
     """
 
     name = "attn-plain-indices"
     summary = "PyTorch's reads and writes by index are imported right"
-    ops = (_READ, *_WRITES)
+    ops = (_READ, *_WRITES, _WRITES_ONE)
     phase = "start"
     mends = "writes by negative positions change other rows"
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _WRITES_ONE:
+            return _from_start(op)
         made = defining_op(op.operands[_INDICES])
         if made is None or made.name != _LIST:
             return ""
@@ -52,6 +59,22 @@ class PlainIndices(OpPass):
             kind = made.results[0].type
             op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
         return "; ".join(reasons)
+
+
+def _from_start(op: ir.Operation) -> str:
+    """Gives a write at one known place of a dim that place as counted from the start."""
+    dim, place = (constant_number(op.operands[number]) for number in (_DIM, _PLACE))
+    shape = torch_shape(op.operands[_TENSOR].type)
+    if not isinstance(dim, int) or not isinstance(place, int) or place >= 0 or not shape:
+        return ""
+    build, dim = TorchBuilder(op), dim % len(shape)
+    size, kind = shape[dim], op.operands[_PLACE].type
+    if size is not None:
+        op.operands[_PLACE] = build.number(size + place)
+    else:
+        whole = build.size_of(op.operands[_TENSOR], dim)
+        op.operands[_PLACE] = build.op("aten.add.int", kind, whole, build.number(place))
+    return "its place counts from the start: of the last IREE writes nothing"
 
 
 def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], list[str]]:

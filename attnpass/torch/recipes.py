@@ -57,6 +57,8 @@ COMPOSED = (
     *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
     *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
     *("aten.clamp_max.Tensor", "aten.alias_copy.default", "aten.broadcast_tensors.default"),
+    # Its factors between degrees and radians have six digits.
+    *("aten.deg2rad.default", "aten.rad2deg.default"),
     # Its code for it is the logarithm of what is 0 below -90.
     "aten.log_sigmoid.default",
 )
@@ -264,14 +266,21 @@ def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: in
 def _strided_scatter(
     x: Any, new: Any, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Any:
-    """Writes by places in memory (`fill_diagonal_`), of a tensor that lies there as it is read."""
-    known = all(isinstance(number, int) for number in (*x.shape, *size, *stride))
-    if not known or not x.is_contiguous() or x.storage_offset():
+    """Writes by places in memory (`fill_diagonal_`), of a tensor that lies there in any order."""
+    if not all(isinstance(number, int) for number in (*x.shape, *size, *stride)):
         return NotImplemented
+    order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+    lying = x.permute(order)
+    if not lying.is_contiguous() or x.storage_offset():
+        return NotImplemented
+    if not new.numel():
+        return x.clone()
     places = torch.full((), storage_offset or 0, dtype=torch.int64, device=x.device)
     for count, step in zip(size, stride, strict=True):
         places = places.unsqueeze(-1) + torch.arange(count, device=x.device) * step
-    return x.reshape(-1).scatter(0, places.reshape(-1), new.reshape(-1)).reshape(x.shape)
+    written = lying.reshape(-1).scatter(0, places.reshape(-1), new.reshape(-1))
+    back = sorted(range(x.dim()), key=order.__getitem__)
+    return written.reshape(lying.shape).permute(back)
 
 
 def _times_vector(x: Any, y: Any) -> Any:

@@ -344,6 +344,14 @@ PROBES = {
         wanted=lambda: [np.float32([9])],
         error="inferred input/output operand",
     ),
+    "a product over a dim of size 0": Probe(
+        modules.NOTHING,
+        "attn-lone-windows",
+        CRASHED,
+        inputs=[np.zeros(shape, np.float32) for shape in ((2, 0), (0, 3))]
+        + [np.float32([[1, 2, 3]] * 2)],
+        wanted=lambda: [np.float32([[1, 2, 3]] * 2)],
+    ),
     "samples beside an image": Probe(
         modules.SAMPLED,
         "attn-bounded-grids",

@@ -68,6 +68,13 @@ func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
 }
 """
 
+NOTHING = """
+func.func @main(%x: tensor<2x0xf32>, %y: tensor<0x3xf32>, %start: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %r = linalg.matmul ins(%x, %y : tensor<2x0xf32>, tensor<0x3xf32>) outs(%start : tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+"""
+
 SAMPLED = """
 func.func @main(%x: !torch.vtensor<[1,1,1,4],f32>, %g: !torch.vtensor<[1,1,3,2],f32>) -> !torch.vtensor<[1,1,1,3],f32> {
   %0 = torch.constant.int 0

@@ -37,3 +37,21 @@ func.func @stays(%x: tensor<1x8x4x?xf32>, %w: tensor<4x8x1x3xf32>, %start: tenso
   %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%x, %w : tensor<1x8x4x?xf32>, tensor<4x8x1x3xf32>) outs(%start : tensor<1x4x2x1xf32>) -> tensor<1x4x2x1xf32>
   return %0 : tensor<1x4x2x1xf32>
 }
+
+// Over a dim of size 0 nothing is added up; a result of size 0 is made as before.
+// CHECK-LABEL: func.func @nothing(
+// CHECK-SAME: %[[START:[a-z0-9]+]]: tensor<4x6xf32>, %[[LOW:[a-z0-9]+]]: tensor<4xf32>,
+// CHECK-NEXT: %[[SHORT:.*]] = linalg.matmul
+// CHECK-NEXT: linalg.softmax
+// CHECK-NEXT: return %[[START]], %[[LOW]], %[[SHORT]],
+func.func @nothing(%x: tensor<4x0xf32>, %y: tensor<0x6xf32>, %start: tensor<4x6xf32>, %low: tensor<4xf32>, %none: tensor<0x6xf32>, %z: tensor<6x6xf32>) -> (tensor<4x6xf32>, tensor<4xf32>, tensor<0x6xf32>, tensor<6x6xf32>) {
+  %0 = linalg.matmul ins(%x, %y : tensor<4x0xf32>, tensor<0x6xf32>) outs(%start : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x0xf32>) outs(%low : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.maximumf %a, %o : f32
+    linalg.yield %m : f32
+  } -> tensor<4xf32>
+  %2 = linalg.matmul ins(%y, %z : tensor<0x6xf32>, tensor<6x6xf32>) outs(%none : tensor<0x6xf32>) -> tensor<0x6xf32>
+  %3 = linalg.softmax dimension(1) ins(%z : tensor<6x6xf32>) outs(%z : tensor<6x6xf32>) -> tensor<6x6xf32>
+  return %0, %1, %2, %3 : tensor<4x6xf32>, tensor<4xf32>, tensor<0x6xf32>, tensor<6x6xf32>
+}

@@ -9,6 +9,7 @@
 // WHY: its indices have 64 bits now; its negative positions count from the end
 // WHY: its indices have 64 bits now
 // WHY-NOT: have 64 bits now
+// WHY: its place counts from the start
 
 // CHECK-LABEL: func.func @rows(
 // CHECK-DAG: %[[SIZE:.*]] = torch.aten.size.int %arg0
@@ -70,4 +71,21 @@ func.func @others(%cache: !torch.vtensor<[16,8],f32>, %mask: !torch.vtensor<[16]
   %sorted = torch.prim.ListConstruct %i : (!torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
   %s = torch.aten.index_put %r, %sorted, %rows, %false : !torch.vtensor<[16,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[3,8],f32>, !torch.bool -> !torch.vtensor<[16,8],f32>
   return %s : !torch.vtensor<[16,8],f32>
+}
+
+// The last place of a dim is one from its start; places from the start on stay.
+// CHECK-LABEL: func.func @last(
+// CHECK: torch.aten.select_scatter %arg0, %arg1, %int-1, %int3 :
+// CHECK: %[[SIZE:.*]] = torch.aten.size.int %{{.*}}, %int0
+// CHECK: %[[LAST:.*]] = torch.aten.add.int %[[SIZE]], %int-1
+// CHECK: torch.aten.select_scatter %{{.*}}, %arg2, %int0, %[[LAST]] :
+// CHECK: torch.aten.select_scatter %{{.*}}, %arg2, %int0, %int1 :
+func.func @last(%x: !torch.vtensor<[?,4],f32>, %new: !torch.vtensor<[?],f32>, %row: !torch.vtensor<[4],f32>) -> !torch.vtensor<[?,4],f32> {
+  %int0 = torch.constant.int 0
+  %int1 = torch.constant.int 1
+  %last = torch.constant.int -1
+  %0 = torch.aten.select_scatter %x, %new, %last, %last : !torch.vtensor<[?,4],f32>, !torch.vtensor<[?],f32>, !torch.int, !torch.int -> !torch.vtensor<[?,4],f32>
+  %1 = torch.aten.select_scatter %0, %row, %int0, %last : !torch.vtensor<[?,4],f32>, !torch.vtensor<[4],f32>, !torch.int, !torch.int -> !torch.vtensor<[?,4],f32>
+  %2 = torch.aten.select_scatter %1, %row, %int0, %int1 : !torch.vtensor<[?,4],f32>, !torch.vtensor<[4],f32>, !torch.int, !torch.int -> !torch.vtensor<[?,4],f32>
+  return %2 : !torch.vtensor<[?,4],f32>
 }
