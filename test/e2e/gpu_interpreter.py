@@ -641,10 +641,11 @@ class Machine:
         if isinstance(buffer, _View):
             offsets = [old + new for old, new in zip(buffer.offsets, offsets, strict=True)]
             buffer = buffer.buffer
-        if all(isinstance(offset, int) and offset == 0 for offset in offsets):
-            return buffer
         sizes = [size if isinstance(size, int) else int(size[0]) for size in shape]
-        return _View(buffer, list(map(self._each, offsets)), sizes)
+        view = _View(buffer, list(map(self._each, offsets)), sizes)
+        if len(kept := op.results[0].type.shape) < len(sizes):
+            return _Reshaped(view, sizes, kept)
+        return buffer if all(isinstance(at, int) and at == 0 for at in offsets) else view
 
     def _each(self, number: Any) -> np.ndarray:
         """A number in each thread."""
