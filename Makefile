@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests at a time: three keep two cores busy, for each waits for commands. More where there are more.
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test lint format lit pytest docs clean
@@ -35,10 +37,10 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 lit: $(STAMP) ## the FileCheck tests
-	$(BIN)/lit -sv -j 2 test
+	$(BIN)/lit -sv -j $(JOBS) test
 
 pytest: $(STAMP) ## unit, end-to-end and property tests
-	$(BIN)/pytest -rs -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -rs -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 docs: $(STAMP) ## build the site of docs/ into build/site
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
