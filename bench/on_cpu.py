@@ -76,10 +76,14 @@ class Part:
         return {"failed": self.said.read()[-600:] or "ended"}
 
     def _take_cores(self) -> None:
-        """Those on which all parts are measured."""
+        """Those on which all parts are measured; IREE has a worker on each core, wherever it is."""
         if self.process.poll() is None:
-            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-                os.sched_setaffinity(int(thread), cores_apart()[: self.threads])
+            cores = cores_apart()[: self.threads]
+            tasks = Path(f"/proc/{self.process.pid}/task")
+            for thread in tasks.iterdir():
+                kind, _, number = (thread / "comm").read_text().strip().rpartition("-")
+                own = [cores[int(number)]] if kind == "iree-worker" else cores
+                os.sched_setaffinity(int(thread.name), own)
 
 
 def cores_apart() -> list[int]:
@@ -116,9 +120,9 @@ def device(threads: int, spin: int = 0) -> Any:
 
     if threads == 1:
         return runtime.get_device("local-sync")
-    runtime.flags.parse_flags(
-        f"--task_topology_group_count={threads}", f"--task_worker_spin_us={spin}"
-    )
+    # Workers that are counted, not placed, are on no core of their own; IREE's default places them.
+    cores = ",".join(map(str, cores_apart()[:threads]))
+    runtime.flags.parse_flags(f"--task_topology_cpu_ids={cores}", f"--task_worker_spin_us={spin}")
     return runtime.get_device("local-task")
 
 
