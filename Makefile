@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests at a time: three keep two cores busy, for each waits for commands. More where there are more.
-JOBS ?= 3
+# Tests at a time: as many as there are cores.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test lint format lit pytest docs clean

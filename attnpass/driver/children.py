@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 # A group that was killed is gone at once, but for a process that no parent takes note of.
@@ -66,14 +67,26 @@ class Child:
             self._process.wait()
             # As long as one is in it, the number is this group's. A killed process ends the call
             # that it is in, which may make a file.
-            while time.monotonic() < until:
-                os.killpg(group, 0)
+            while time.monotonic() < until and _is_running(group):
                 time.sleep(0.002)
         self._process.wait()
 
     def close(self) -> None:
         """Forgets what it said; it has ended."""
         self._errors.close()
+
+
+def _is_running(group: int) -> bool:
+    """Whether a process of a group has not ended; ProcessLookupError where there is none at all.
+    One that has ended stays in it until its parent asks, which may take a container's first
+    process seconds."""
+    os.killpg(group, 0)
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group, *_ = path.read_text().rpartition(")")[2].split()
+            found += [state] if int(its_group) == group else []
+    return not found or any(state not in "ZX" for state in found)
 
 
 AChild = TypeVar("AChild", bound=Child)
