@@ -140,7 +140,7 @@ STEPS = (
     Step("attn-signed-bounds", "IREE's least of positive integers is -1 on GPUs"),
     Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
     Step("attn-conv-products", "IREE's convolutions are a tenth as fast as products"),
-    Step("attn-lone-windows", "IREE has no program for a window at one place of a longer image"),
+    Step("attn-degenerate-loops", "IREE has no program for loops of one place or of none"),
     Step("attn-split-products", "IREE transposes the weights of experts at each call"),
     Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),

@@ -338,7 +338,7 @@ PROBES = {
     ),
     "a window at one place": Probe(
         modules.POOLED,
-        "attn-lone-windows",
+        "attn-degenerate-loops",
         FAILED,
         inputs=[np.float32([1, 2, 3, 4, 5]), np.float32([1, 1, 2])],
         wanted=lambda: [np.float32([9])],
@@ -346,7 +346,7 @@ PROBES = {
     ),
     "a product over a dim of size 0": Probe(
         modules.NOTHING,
-        "attn-lone-windows",
+        "attn-degenerate-loops",
         CRASHED,
         inputs=[np.zeros(shape, np.float32) for shape in ((2, 0), (0, 3))]
         + [np.float32([[1, 2, 3]] * 2)],

@@ -1,5 +1,5 @@
-"""attn-lone-windows: a window that stands at one place reads the whole of its image, and nothing is
-added up over a dim of size 0."""
+"""attn-degenerate-loops: windows that stand at one place read the whole of their image, and nothing
+is added up over a dim of size 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ir.maps import loop_factors
 from ..passes import OpPass
 
 
-class LoneWindows(OpPass):
+class DegenerateLoops(OpPass):
     """Cuts off what a convolution or pooling does not read of a dim in which its window stands at
     one place: the last row of four, of which a window of three rows in steps of two reads three.
 
@@ -24,9 +24,9 @@ class LoneWindows(OpPass):
     products and sums of several results IREE divides by that size, and crashes.
     """
 
-    name = "attn-lone-windows"
-    summary = "convolutions and poolings with one result along a dim"
-    mends = "convolutions with one result along a dim, and more of the image, do not compile"
+    name = "attn-degenerate-loops"
+    summary = "windows with one result along a dim, sums over dims of size 0"
+    mends = "convolutions with one result along a dim, and sums over dims of size 0, do not compile"
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name.startswith("linalg.") and len(op.results) > 0

@@ -1,7 +1,7 @@
 // A window that stands at one place of a dim reads a slice as long as it is; those with several
 // places, with gaps, and of dims known only at run time stay.
 
-// RUN: attn-opt %s --attn-lone-windows | FileCheck %s
+// RUN: attn-opt %s --attn-degenerate-loops | FileCheck %s
 
 // CHECK-LABEL: func.func @convolved(
 // CHECK: %[[SLICE:.*]] = tensor.extract_slice %arg0[0, 0, 0, 0] [%{{.*}}, 8, 3, 4] [1, 1, 1, 1] : tensor<?x8x4x4xf32> to tensor<?x8x3x4xf32>
