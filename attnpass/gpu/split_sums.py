@@ -21,12 +21,11 @@ from ..ir import (
     reduces,
     scalar_number,
     sizes_of,
-    users,
     yielded,
 )
-from ..ir.bodies import body_of, combined
 from ..ir.contractions import is_contraction
 from ..passes import OpPass
+from .shared_loops import combines
 
 _REDUCTION = "reduction"
 _COMBINES = ("arith.addf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
@@ -78,9 +77,7 @@ def _find(op: ir.Operation) -> _Parts | None:
     3. where no loop has whole parts.
     """
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None or combined(op, _COMBINES) is None or is_contraction(op) or index_ops(op):
-        return None
-    if len(users(body_of(op).arguments[len(op.operands) - 1])) != 1:
+    if positions is None or not combines(op) or is_contraction(op) or index_ops(op):
         return None
     last, start = defining_op(yielded(op)), filled_with(op.operands[len(op.operands) - 1])
     if last is None or last.name not in _COMBINES or not is_float(element_type(op.results[0])):
@@ -102,7 +99,7 @@ def _find(op: ir.Operation) -> _Parts | None:
         if loop is None or kinds[loop] != _REDUCTION:
             continue
         size = known[loop]
-        if _FEWEST_PARTS <= size <= 4 * wanted and len([*kinds]) > kinds.count("parallel") + 1:
+        if _FEWEST_PARTS <= size <= 4 * wanted and len(kinds) > kinds.count("parallel") + 1:
             return _Parts(loop, size, 1)
         parts = max(one for one in range(1, wanted + 1) if size % one == 0)
         if parts >= _FEWEST_PARTS:
