@@ -798,13 +798,11 @@ def build(variant: AnyVariant) -> build_products.Entry:
         "name": variant.name,
         "target": "sm_90a",
         **variant.fields,
-        "grouped": True,
-        "dynamic": True,
         "alignment": 16,
         "scratch_per_workgroup": scratch,
         "shared_memory": shared,
         "workgroup_size": threads,
-        "constants": list(variant.constants),
+        "constants": " ".join(variant.constants),
         "source": sources[0].relative_to(KERNELS).as_posix(),
         "source_hash": hashed.hexdigest(),
         "hash": build_products.image_hash(image),
@@ -843,9 +841,9 @@ def build_cuda(variant: CudaVariant) -> Made:
 
 
 def with_speed(entry: dict[str, Any]) -> dict[str, Any]:
-    """A manifest's entry and what was measured, which stands in front of `grouped`."""
+    """A manifest's entry and what was measured, which stands in front of `alignment`."""
     names = list(entry)
-    at = names.index("grouped")
+    at = names.index("alignment")
     speed = measured_speed(entry["name"], entry["kind"], entry["head_dims"][0])
     return {n: entry[n] for n in names[:at]} | speed | {n: entry[n] for n in names[at:]}
 

@@ -347,13 +347,15 @@ def build(variant: ProductVariant) -> Entry:
         "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 384,
-        "constants": [
-            *("m", "n", "k"),
-            *(GENERAL_CONSTANTS if variant.behind.general else ()),
-            *(BATCH_CONSTANTS if variant.batched else ()),
-            *(("groups",) if variant.grouped else ()),
-            *(("division",) if variant.source == "streamed" else ()),
-        ],
+        "constants": " ".join(
+            (
+                *("m", "n", "k"),
+                *(GENERAL_CONSTANTS if variant.behind.general else ()),
+                *(BATCH_CONSTANTS if variant.batched else ()),
+                *(("groups",) if variant.grouped else ()),
+                *(("division",) if variant.source == "streamed" else ()),
+            )
+        ),
         "source": f"cuda/{variant.source}.cu",
         "source_hash": hashed.hexdigest(),
         "hash": image_hash(image),

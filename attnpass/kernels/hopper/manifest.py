@@ -84,8 +84,6 @@ class Kernel(DeviceCode):
     v_layout: str
     mask: str
     mask_type: str
-    grouped: bool
-    dynamic: bool
     keys_multiple: int
     rows_per_workgroup: int
     alignment: int
@@ -194,7 +192,7 @@ def load_kernels() -> tuple[Kernel, ...]:
             **{
                 **entry,
                 "head_dims": tuple(entry["head_dims"]),
-                "constants": tuple(entry["constants"]),
+                "constants": tuple(entry["constants"].split()),
             }
         )
         for entry in json.loads(text)["kernels"]
@@ -209,7 +207,7 @@ def load_products() -> tuple[ProductKernel, ...]:
         ProductKernel(
             **{
                 **entry,
-                "constants": tuple(entry["constants"]),
+                "constants": tuple(entry["constants"].split()),
                 "tiles": tuple(_tile(words) for words in entry.get("tiles", "").split()),
             }
         )
