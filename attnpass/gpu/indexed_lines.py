@@ -21,13 +21,11 @@ from ..ir import (
     is_used,
     whole_number,
 )
-from .lane_loops import LaneLoops, emit, start_of
+from .lane_loops import LOADED, THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
-_THREADS, _VECTOR_BYTES = 256, 16
 # Vectors that a thread makes of a plain copy.
 _COPIES = 2
 _EXTRACT, _INDEX = "tensor.extract", "linalg.index"
-_LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,14 @@ class IndexedLines:
         *outer, line = self.sizes
         sizes = [*outer, line // self.width]
         total = math.prod(sizes)
-        count = _COPIES if len([op for op in body_ops(self.op) if op.name == _EXTRACT]) == 1 else 1
-        part = _THREADS * count
+        count = _COPIES if len(self._extracts()) == 1 else 1
+        part = THREADS * count
 
         def body(build: LaneLoops) -> None:
             first = build.add(build.times(build.workgroup, part), build.thread)
             whole, made = total % part == 0, []
             for at in range(count):
-                place = build.add(first, build.number(at * _THREADS))
+                place = build.add(first, build.number(at * THREADS))
                 kept = place if whole else build.least(place, build.number(total - 1))
                 *far, near = build.split(kept, sizes)
                 indices = [build.as_index(one) for one in (*far, build.times(near, self.width))]
@@ -79,7 +77,7 @@ class IndexedLines:
         read = {*self.op.operands, *(op.operands[0] for op in self._extracts())}
         loads = [op for value in read if (op := defining_op(value)) is not None]
         erase_unused([self.end, self.op])
-        erase_unused([op for op in loads if op.name in _LOADED and not is_used(op.results[0])])
+        erase_unused([op for op in loads if op.name in LOADED and not is_used(op.results[0])])
 
     def _extracts(self) -> list[ir.Operation]:
         return [op for op in body_ops(self.op) if op.name == _EXTRACT]
@@ -139,7 +137,7 @@ def read(
     widths = _widths(op)
     if min(widths) < 8:
         return Refusal("there are no vectors of its elements")
-    widest = _VECTOR_BYTES * 8 // max(widths)
+    widest = VECTOR_BYTES * 8 // max(widths)
     start = start_of(written)
     if start is None:
         return Refusal("where its result begins is known only at run time")

@@ -28,17 +28,15 @@ from ..ir import (
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from . import indexed_lines
-from .lane_loops import LaneLoops, emit, start_of
+from .lane_loops import LOADED, THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
-_THREADS, _LANES = 256, 32
+_LANES = 32
 # What a thread loads before it stores, at least; the elements of a copy that a thread moves.
 _BYTES, _MOST = 32, 16
-_VECTOR_BYTES = 16
 # A side of a tile, and the longest dim that is as well moved by lanes along the result alone.
 _SIDE, _SHORT = 64, 12
 _SHARED_BYTES = 40 * 1024
 _DISTRIBUTE = "Distribute"
-_LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 
 
 class Moves(Pass):
@@ -64,13 +62,13 @@ class Moves(Pass):
                 continue
             about, what = op_of(function), move.words
             move.emit()
-            size = [_THREADS, 1, 1]
+            size = [THREADS, 1, 1]
             info = printed.with_numbers(
                 function.attributes["translation_info"], {"workgroup_size": lambda _, s=size: s}
             )
             set_attribute(function, "translation_info", info)
             mark_lowered(function)
-            context.report.record(about, "fitted", what, threads=_THREADS)
+            context.report.record(about, "fitted", what, threads=THREADS)
             changed = True
         return changed
 
@@ -109,7 +107,7 @@ class _Move:
     def words(self) -> str:
         if self.turned and self.tile:
             return f"it is turned in tiles of {self.tile[0]} x {self.tile[1]}"
-        return f"{_THREADS} threads of a workgroup copy {self.count} elements each"
+        return f"{THREADS} threads of a workgroup copy {self.count} elements each"
 
     @property
     def bytes(self) -> int:
@@ -165,16 +163,16 @@ class _Move:
         # An op may read one tensor twice.
         made = [op for value in {*self.op.operands} if (op := defining_op(value)) is not None]
         erase_unused([self.end] if self.end == self.op else [self.end, self.op])
-        erase_unused([op for op in made if op.name in _LOADED and not is_used(op.results[0])])
+        erase_unused([op for op in made if op.name in LOADED and not is_used(op.results[0])])
 
     def _emit_copy(self) -> None:
         total, count = math.prod(self.sizes), self.count
-        part = _THREADS * count
+        part = THREADS * count
         order = self._order()
 
         def body(build: LaneLoops) -> None:
             first = build.add(build.times(build.workgroup, part), build.thread)
-            places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
+            places = [build.add(first, build.number(at * THREADS)) for at in range(count)]
             whole = total % part == 0
             kept = (
                 places if whole else [build.least(one, build.number(total - 1)) for one in places]
@@ -202,11 +200,11 @@ class _Move:
         *outer, line = self.sizes
         sizes = [*outer, line // width]
         total, count = math.prod(sizes), max(1, self.count // width)
-        part = _THREADS * count
+        part = THREADS * count
 
         def body(build: LaneLoops) -> None:
             first = build.add(build.times(build.workgroup, part), build.thread)
-            places = [build.add(first, build.number(at * _THREADS)) for at in range(count)]
+            places = [build.add(first, build.number(at * THREADS)) for at in range(count)]
             whole = total % part == 0
             found, loaded = [], []
             for place in places:
@@ -229,7 +227,7 @@ class _Move:
         if len(starts) != len(buffers):
             return 1
         far = [stride for buffer in buffers for stride in buffer.strides[:-1]]
-        return math.gcd(_VECTOR_BYTES // self.bytes, self.sizes[-1], *far, *starts)
+        return math.gcd(VECTOR_BYTES // self.bytes, self.sizes[-1], *far, *starts)
 
     def _order(self) -> list[int]:
         """The loops, those outermost in the result first."""
@@ -241,7 +239,7 @@ class _Move:
         others = [loop for loop in self._order() if loop not in (across, line)]
         rows, columns = -(-self.sizes[across] // tall), -(-self.sizes[line] // wide)
         counts = [*(self.sizes[loop] for loop in others), rows, columns]
-        each = tall * wide // _THREADS
+        each = tall * wide // THREADS
 
         def body(build: LaneLoops) -> None:
             *outer, row, column = build.split(build.workgroup, counts)
@@ -249,7 +247,7 @@ class _Move:
             starts = {across: build.times(row, tall), line: build.times(column, wide)}
 
             def at(number: int, inner: int, size: int) -> tuple[ir.Value, ir.Value]:
-                flat = build.add(build.thread, build.number(number * _THREADS))
+                flat = build.add(build.thread, build.number(number * THREADS))
                 far, near = build.split(flat, [tall * wide // size, size])
                 return far, near
 

@@ -209,11 +209,6 @@ def _power_from(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def _power_to(number: int) -> int:
-    """The largest power of two that is no more; 1 for less than one."""
-    return 1 << max(0, number.bit_length() - 1)
-
-
 def _text(
     plan: _LaneSteps, loops: Sequence[int], is_root: bool, kinds: Sequence[str], sums: bool
 ) -> str:
