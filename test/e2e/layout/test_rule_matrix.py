@@ -15,7 +15,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, renamed, run_module, symbol
 from interpreter import meaning
 from iree.compiler import ir
 from produced_v import HEAD, KEYS, module_text, project
@@ -402,17 +402,11 @@ def compiled(cell: str) -> tuple[bytes, dict[str, AttentionRecord]]:
     names = [name for name, case in CASES.items() if cell not in dict(case.exempt)]
     text = HEAD
     for name in names:
-        function = text_of(CASES[name], cell).removeprefix(HEAD)
-        text += function.replace("@main", f"@{symbol(name)}")
+        text += renamed(text_of(CASES[name], cell).removeprefix(HEAD), symbol(name))
     report = attnpass.Report()
     flags = ["--attn-phase=start", "--attn-fail-on=fallback"]
     vmfb = compile_text(text, mode="always", flags=flags, report=report)
     return vmfb, dict(zip(names, report.attentions, strict=True))
-
-
-def symbol(name: str) -> str:
-    """A function's name of a case's."""
-    return "".join(c if c.isalnum() else "_" for c in name)
 
 
 @pytest.mark.parametrize("cell", CELLS)
