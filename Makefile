@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint format lit pytest docs clean
+.PHONY: help venv run test static lint format lit pytest docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,7 +25,12 @@ venv: $(STAMP) ## set up .venv with attnpass and its tools
 run: $(STAMP) ## compile and run a transformer layer with and without the passes
 	$(BIN)/python -m bench.demo
 
-test: lint lit pytest ## all checks: lint, lit, pytest
+test: static ## all checks: lint, lit, pytest
+	$(MAKE) pytest
+
+# At once: pyright keeps one core busy.
+static: $(STAMP)
+	$(MAKE) --jobs=2 lint lit
 
 lint: $(STAMP) ## ruff and pyright
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from ..codegen.kernel import mark_lowered, run_passes
 from ..ir import DYNAMIC, collect, detached_copy, printed, restore
+from ..ir.refusal import Refusal
 from ..report.ops import op_of
 from ..report.records import Report
 from .plain_accesses import use_plain_accesses
@@ -42,55 +43,55 @@ _VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
 
 def lower_kernel(
     function: ir.Operation,
-    attempts: Iterable[tuple[str, Callable[[ir.Operation], str]]],
+    attempts: Iterable[tuple[str, Callable[[ir.Operation], Refusal | None]]],
     report: Report,
-    why: str = "",
+    why: str | Refusal = "",
 ) -> bool:
-    """Lowers a kernel by the first attempt that does not say why it cannot be; each comes with what
-    stands in the lanes. Where none does, the kernel stays as it was, for IREE, with the last reason
-    (`why` where there is no attempt)."""
+    """Lowers a kernel by the first attempt that is not refused; each comes with what stands in the
+    lanes. Where all are, the kernel stays as it was, for IREE, with the last refusal (`why` where
+    there is no attempt)."""
     kernel = op_of(function)
     for lanes, lower in attempts:
         copy = detached_copy(function)
-        why = lower(function)
-        if not why:
+        refusal = lower(function)
+        if refusal is None:
             mark_lowered(function)
             report.record(kernel, "loops", lanes=lanes)
             return True
         restore(function, copy)
-        function = copy
+        function, why = copy, refusal
     report.record(kernel, "no-loops", why)
     return False
 
 
-def tile(function: ir.Operation) -> str:
+def tile(function: ir.Operation) -> Refusal | None:
     """Cuts a kernel as its configuration says; why IREE cannot, with the kernel in any state."""
     why = run_passes(function, _TILE)
-    return f"IREE says of its tiles: {why}" if why else ""
+    return Refusal(f"IREE says of its tiles: {why}") if why else None
 
 
-def vectorize(function: ir.Operation, lanes: int, most_rows: int = OPEN_ROWS) -> str:
+def vectorize(function: ir.Operation, lanes: int, most_rows: int = OPEN_ROWS) -> Refusal | None:
     """Makes vector code of the tiles of a kernel's ops, of up to `most_rows` where their number is
     open; why IREE cannot."""
     why = ""
     if cut_wide_ops(function, lanes, most_rows):
         why = run_passes(function, TILE_INNER)
     why = why or run_passes(function, _VECTORIZE)
-    return f"IREE says of its vectors: {why}" if why else ""
+    return Refusal(f"IREE says of its vectors: {why}") if why else None
 
 
-def lower_vectors(function: ir.Operation, target: str) -> str:
-    """Lowers vector code on tensors to buffers; why it cannot be, or ''."""
+def lower_vectors(function: ir.Operation, target: str) -> Refusal | None:
+    """Lowers vector code on tensors to buffers; why it cannot be, or None."""
     why = run_passes(function, _BUFFERS)
     if why:
-        return f"IREE says of its buffers: {why}"
+        return Refusal(f"IREE says of its buffers: {why}")
     taken = _stack_bytes(function)
     stack_limit = printed.number(target, "max_stack_allocation_size")
     if taken > stack_limit:
-        return f"it needs {taken} bytes of stack, and may have {stack_limit}"
+        return Refusal(f"it needs {taken} bytes of stack, and may have {stack_limit}")
     use_plain_accesses(function)
     why = run_passes(function, _VECTORS)
-    return f"IREE says of its vectors: {why}" if why else ""
+    return Refusal(f"IREE says of its vectors: {why}") if why else None
 
 
 def _stack_bytes(function: ir.Operation) -> int:

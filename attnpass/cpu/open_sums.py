@@ -23,6 +23,7 @@ from ..ir import (
     users,
 )
 from ..ir.contractions import is_contraction
+from ..ir.refusal import Refusal
 from .lowering import lower_vectors, tile
 
 _CONFIGURATION = "lowering_config"
@@ -63,7 +64,7 @@ def has_open_sums(function: ir.Operation) -> bool:
     return bool(_sums_read(function)) and any(map(_has_open_steps, ops))
 
 
-def lower_open_sums(function: ir.Operation, target: str) -> str:
+def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
     """Lowers such a kernel; why IREE cannot, with the kernel in any state."""
     why = tile(function)
     if why:
@@ -75,7 +76,7 @@ def lower_open_sums(function: ir.Operation, target: str) -> str:
         barrier.results[0].replace_all_uses_with(barrier.operands[0])
         erase(barrier)
     why = why or run_passes(function, _VECTORIZE)
-    return f"IREE says of its steps: {why}" if why else lower_vectors(function, target)
+    return Refusal(f"IREE says of its steps: {why}") if why else lower_vectors(function, target)
 
 
 def _sums_read(function: ir.Operation) -> list[tuple[ir.Value, list[ir.Operation]]]:

@@ -18,6 +18,7 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import Builder, body_names, element_bytes, element_type_name
 from ..ir.contractions import ContractionFacts, read_contraction
+from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
     LEAST_TALL_WEIGHTS,
@@ -172,28 +173,28 @@ def _count(sizes: Iterable[object]) -> int:
     return math.prod(size if isinstance(size, int) else 1 << 30 for size in sizes)
 
 
-def unfit(product: RowProduct) -> str:
-    """Why a product cannot have loops, or ''."""
+def unfit(product: RowProduct) -> Refusal | None:
+    """Why a product cannot have loops; None if it can."""
     op = product.op
     kinds = [element_type_name(value) for value in op.operands]
     if kinds[2] != "f32" or not set(kinds) <= set(_TYPES):
-        return f"its types are {', '.join(kinds)}"
+        return Refusal(f"its types are {', '.join(kinds)}")
     if op.name == "linalg.generic" and not _sums_products_in_f32(op):
-        return "it does not sum up products in f32"
+        return Refusal("it does not sum up products in f32")
     if product.loops_of(2)[-1] != product.column:
-        return "its result has another dim innermost than the columns"
+        return Refusal("its result has another dim innermost than the columns")
     if product.loops_of(product.weights)[-1] not in (product.depth, product.column):
-        return "its weights have another dim innermost than the depth and the columns"
+        return Refusal("its weights have another dim innermost than the depth and the columns")
     if product.loops_of(product.rows)[-1] != product.depth:
-        return "its rows have another dim innermost than the depth"
+        return Refusal("its rows have another dim innermost than the depth")
     if not isinstance(product.facts.sizes[product.depth], int):
-        return "its depth is known only at run time"
+        return Refusal("its depth is known only at run time")
     computed = [
         name
         for name, number in (("rows", product.rows), ("weights", product.weights))
         if load_of(op.operands[number]) is None
     ]
-    return f"its {computed[0]} are computed in the kernel" if computed else ""
+    return Refusal(f"its {computed[0]} are computed in the kernel") if computed else None
 
 
 def _sums_products_in_f32(op: ir.Operation) -> bool:

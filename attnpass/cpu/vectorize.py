@@ -15,6 +15,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts, describe, find_ops
 from ..codegen.kernel import kernels_for, load_of
 from ..ir import erase, set_attribute
+from ..ir.refusal import Refusal
 from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
@@ -64,12 +65,12 @@ def _asked(function: ir.Operation) -> list[LoopTiles]:
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> str:
+def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> Refusal | None:
     """Lowers a kernel for a target, with so many rows a tile; why it cannot be, with the kernel in
-    any state, or nothing."""
+    any state, or None."""
     ops = find_ops(function)
     if len(ops) != 1:
-        return f"it holds {len(ops)} attention ops"
+        return Refusal(f"it holds {len(ops)} attention ops")
     facts = describe(ops[0])
     config = cpu.lowering_config(facts, (rows, 0), _workgroup_rows(facts, tiles, rows))
     set_attribute(ops[0], "lowering_config", config)
@@ -97,19 +98,19 @@ def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
     return rows * next(count for count in range(most, 0, -1) if groups % count == 0)
 
 
-def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> str:
+def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> Refusal | None:
     if len(ops) != 1:
-        return "IREE made several attention ops of one"
+        return Refusal("IREE made several attention ops of one")
     facts = describe(ops[0])
     why = _unfit(facts, tiles) or misfit(facts, tiles)
     if why:
-        return str(why)
+        return why
     with facts.op.location:
         results = _loops(facts, tiles, target)(facts, tiles).emit()
     for old, new in zip(facts.op.results, results, strict=True):
         old.replace_all_uses_with(new)
     erase(facts.op)
-    return ""
+    return None
 
 
 def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoops]:
@@ -121,18 +122,18 @@ def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoo
     return PairedRows if pairs and PairedRows.fits(facts, tiles) else PrefillLoops
 
 
-def _unfit(facts: AttentionFacts, tiles: LoopTiles) -> str:
+def _unfit(facts: AttentionFacts, tiles: LoopTiles) -> Refusal | None:
     """Why the loops cannot stand for this tile of an attention."""
     if facts.kind != "online_attention":
-        return f"it is {facts.kind}"
+        return Refusal(f"it is {facts.kind}")
     if any(facts.sizes[dim] != 1 for dim in (*facts.batch, *facts.m[:-1])):
-        return "its tiles hold several heads"
+        return Refusal("its tiles hold several heads")
     computed = [
         name
         for name in ("key", "value", "mask")
         if name in facts.operand_names and not _is_read(facts, tiles, name)
     ]
-    return f"its {computed[0]} is computed in the kernel" if computed else ""
+    return Refusal(f"its {computed[0]} is computed in the kernel") if computed else None
 
 
 def _is_read(facts: AttentionFacts, tiles: LoopTiles, name: str) -> bool:

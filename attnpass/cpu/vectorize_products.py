@@ -42,7 +42,7 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     (product,) = products
     lanes = "the depth" if product.is_few and product.is_deep else "columns"
 
-    def lower(function: ir.Operation) -> str:
+    def lower(function: ir.Operation) -> Refusal | None:
         return _refusal(function, product) or _lower(function, product, target, machine)
 
     return lower_kernel(function, [(lanes, lower)], report)
@@ -64,12 +64,12 @@ def _products(function: ir.Operation) -> list[RowProduct]:
     return [product for product in found if product is not None]
 
 
-def _refusal(function: ir.Operation, product: RowProduct) -> str:
+def _refusal(function: ir.Operation, product: RowProduct) -> Refusal | None:
     others = [op for op in _structured(function) if op != product.op]
     if any(op.name != "linalg.fill" and reduces(op) for op in others):
-        return "its kernel sums up something else, too"
+        return Refusal("its kernel sums up something else, too")
     strange = [op.name for op in others if op.name not in ("linalg.fill", "linalg.generic")]
-    return f"its kernel holds a {strange[0]}" if strange else unfit(product)
+    return Refusal(f"its kernel holds a {strange[0]}") if strange else unfit(product)
 
 
 def _structured(function: ir.Operation) -> list[ir.Operation]:
@@ -82,11 +82,13 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
     )
 
 
-def _lower(function: ir.Operation, product: RowProduct, target: str, machine: Cpu) -> str:
-    """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or nothing."""
+def _lower(
+    function: ir.Operation, product: RowProduct, target: str, machine: Cpu
+) -> Refusal | None:
+    """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or None."""
     tiles = _tiles(product, machine)
     if isinstance(tiles, Refusal):
-        return tiles.reason
+        return tiles
     for op in _structured(function):
         if "lowering_config" in op.attributes:
             remove_attributes(op, "lowering_config")
@@ -123,20 +125,20 @@ def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
     return f"#iree_cpu.lowering_config<distribution = {workgroup}, vector_common_parallel = {cut}>"
 
 
-def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
+def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> Refusal | None:
     read = read_tall_product if isinstance(tiles, TallTiles) else read_row_product
     found = (read(op, least_weights=0) for op in collect(function, is_contraction))
     products = [product for product in found if product is not None]
     if len(products) != 1:
-        return "IREE made several products of one, or none"
+        return Refusal("IREE made several products of one, or none")
     (product,) = products
     sizes, whole = product.facts.sizes, list(product.outer)
     if isinstance(tiles, TallTiles):
         whole += [loop for loop in product.row_loops if loop != product.row]
         if sizes[product.column] != tiles.columns:
-            return f"its tiles do not have {tiles.columns} columns"
+            return Refusal(f"its tiles do not have {tiles.columns} columns")
     if any(sizes[loop] != 1 for loop in whole):
-        return "its tiles hold rows or columns of several heads"
+        return Refusal("its tiles hold rows or columns of several heads")
     why = unfit(product)
     if why:
         return why
@@ -147,7 +149,7 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> str:
             result = RowLoops(product, tiles).emit()
     product.op.results[0].replace_all_uses_with(result)
     erase(product.op)
-    return ""
+    return None
 
 
 class VectorizeProducts(Pass):

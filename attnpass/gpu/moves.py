@@ -255,9 +255,13 @@ class _Move:
                 """Where an element of the tile is along a loop, and the last place for those beyond
                 the end."""
                 index, size = build.add(starts[loop], own), self.sizes[loop]
-                side = tall if loop == across else wide
-                whole = size % side == 0
+                whole = size % (tall if loop == across else wide) == 0
                 return index, index if whole else build.least(index, build.number(size - 1))
+
+            def below(index: ir.Value, loop: int, side: int) -> ir.Value | None:
+                """Whether a place is in front of the end of a loop; None where all are."""
+                size = self.sizes[loop]
+                return None if size % side == 0 else build.below(index, size)
 
             tiles = {
                 number: build.shared(wide, self._pitch(number, tall), _element(self.reads[number]))
@@ -284,14 +288,7 @@ class _Move:
                 indices.append({**fixed, across: last_x, line: last_y})
                 for which in self.turned:
                     given[which, number] = build.get(tiles[which], [own_line, own_across])
-                inside.append(
-                    build.both(
-                        None
-                        if self.sizes[across] % tall == 0
-                        else build.below(x, self.sizes[across]),
-                        None if self.sizes[line] % wide == 0 else build.below(y, self.sizes[line]),
-                    )
-                )
+                inside.append(build.both(below(x, across, tall), below(y, line, wide)))
             made = self._compute(build, indices, given)
             for value, index, kept in zip(made, indices, inside, strict=True):
                 build.store(value, self.written.memref, self.written.at(index), kept)

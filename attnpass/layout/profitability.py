@@ -7,6 +7,7 @@ depend on which other choices stay.
 from __future__ import annotations
 
 from ..ir import location_text
+from ..ir.refusal import Refusal
 from ..machines import Target
 from .choose import Choice
 from .planner import Planner, price, total_cost
@@ -38,10 +39,11 @@ def drop_what_does_not_pay(
             record.decision, record.map_after = "refused", record.map_before
             record.producers, record.launches = [], 0
             record.bytes_before = record.bytes_after = None
-            record.reason, record.cause = why, "costs"
+            record.reason, record.cause = why.reason, why.cause
 
 
-def _why_not(choice: Choice, residual: ResidualUses, target: Target | None) -> str | None:
+def _why_not(choice: Choice, residual: ResidualUses, target: Target | None) -> Refusal | None:
+    """Why a choice costs more than it saves; None where it pays."""
     nodes, left = choice.nodes, residual.costs
     cost = total_cost(nodes)
     kept = [node for node in nodes if id(node) in left]
@@ -59,12 +61,17 @@ def _why_not(choice: Choice, residual: ResidualUses, target: Target | None) -> s
     if kept and kept[0].op is not None:
         op = kept[0].op
         if kept[0] in residual.split:
-            return (
+            return Refusal(
                 f"V^T cannot be absorbed: {op.name} at {location_text(op.location)} makes more "
-                "than V, in one launch; a second one for V alone does not pay"
+                "than V, in one launch; a second one for V alone does not pay",
+                cause="costs",
             )
-        return (
+        return Refusal(
             f"V^T cannot be absorbed: others read {op.name} at {location_text(op.location)} "
-            "as it is, and a copy for them does not pay"
+            "as it is, and a copy for them does not pay",
+            cause="costs",
         )
-    return f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves"
+    return Refusal(
+        f"V^T costs {cost.launches:+d} launches and {cost.bytes:+d} bytes, more than it saves",
+        cause="costs",
+    )

@@ -74,9 +74,9 @@ def offers(
     could have another layout than it has.
     """
     facts = with_sink(facts)
-    problem = _unfit(facts)
-    if problem:
-        return Refusal(problem)
+    refusal = _unfit(facts)
+    if refusal:
+        return refusal
     own = _offers(facts, _own_types(facts), target, value_map)
     wide = wide_type(facts)
     if not wide:
@@ -196,33 +196,33 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | No
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 
-def _unfit(facts: AttentionFacts) -> str:
-    """Why no kernel could ever do this attention; empty if one might."""
+def _unfit(facts: AttentionFacts) -> Refusal | None:
+    """Why no kernel could ever do this attention; None if one might."""
     if facts.kind != "attention":
-        return f"{facts.kind} has three results, the kernels have one"
+        return Refusal(f"{facts.kind} has three results, the kernels have one")
     if facts.own_configuration:
-        return f"it has its own {facts.own_configuration}"
+        return Refusal(f"it has its own {facts.own_configuration}")
     if NATURAL_SCORES in facts.op.attributes:
-        return "its region was made for IREE's own code by attn-natural-scores"
+        return Refusal("its region was made for IREE's own code by attn-natural-scores")
     for name in ("k1", "k2", "n"):
         if len(getattr(facts, name)) != 1:
-            return f"it has {len(getattr(facts, name))} {name} dims, the kernels take one"
+            return Refusal(f"it has {len(getattr(facts, name))} {name} dims, the kernels take one")
     if not facts.m:
-        return "it has no dim of query rows"
+        return Refusal("it has no dim of query rows")
     if sign_of(facts.value("scale")) == 0:
-        return "its scale is 0, and the kernels find the maximum before they scale"
+        return Refusal("its scale is 0, and the kernels find the maximum before they scale")
     shared = set(facts.batch)
     for name in _ORDERED:
         positions = facts.map_of(name)
         if None in positions:
-            return f"the {name} reads a dim of size one by the constant 0"
+            return Refusal(f"the {name} reads a dim of size one by the constant 0")
         if not shared <= set(positions):
-            return f"the {name} lacks a batch dim that others have"
+            return Refusal(f"the {name} lacks a batch dim that others have")
     for name in _READ:
         offset = unaligned_slice(facts.value(name))
         if offset:
-            return f"the {name} is {offset}"
-    return ""
+            return Refusal(f"the {name} is {offset}")
+    return None
 
 
 def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:

@@ -139,9 +139,9 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     # Not of 8 bits, which IREE does not copy one by one.
     narrow = facts.element_type == _NARROW
     facts = facts if narrow or facts.groups else filled(facts, _MULTIPLE)
-    problem = _unfit(facts)
-    if problem or facts.loops is None:
-        return Refusal(problem) if problem else (facts, None)
+    refusal = _unfit(facts)
+    if refusal or facts.loops is None:
+        return refusal or (facts, None)
     place = place_of_batch(facts)
     if isinstance(place, Refusal) and isinstance(
         other := place_of_batch(given := as_given(facts)), BatchPlace
@@ -156,23 +156,25 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     return replace(facts, by_columns=place.by_columns, lead=(place.m,)), place
 
 
-def _unfit(facts: ProductFacts) -> str:
-    """Why no kernel could ever do this product; empty if one might."""
+def _unfit(facts: ProductFacts) -> Refusal | None:
+    """Why no kernel could ever do this product; None if one might."""
     if facts.groups and facts.groups.count > _MOST_GROUPS:
-        return f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
+        return Refusal(
+            f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
+        )
     depths = _MULTIPLE * (2 if facts.element_type == _NARROW else 1)
     for name, size, multiple in (("columns", facts.n, _MULTIPLE), ("depth", facts.k, depths)):
         if not isinstance(size, int):
-            return f"its {name} are known only at run time"
+            return Refusal(f"its {name} are known only at run time")
         if size % multiple:
-            return f"its {name} ({size}) must be a multiple of {multiple}"
+            return Refusal(f"its {name} ({size}) must be a multiple of {multiple}")
     for name, value in (("rows", facts.rows), ("weights", facts.weights)):
         # What is filled up is copied first.
         copied = has_depth_behind(facts) or (name == "weights" and has_columns_behind(facts))
         offset = "" if facts.loops or copied else unaligned_slice(value)
         if offset:
-            return f"the {name} are {offset}"
-    return ""
+            return Refusal(f"the {name} are {offset}")
+    return None
 
 
 def _parts(facts: ProductFacts, place: BatchPlace | None) -> Iterator[tuple[ProductPart, ...]]:

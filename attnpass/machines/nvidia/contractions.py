@@ -173,22 +173,23 @@ def _find_tile(facts: ContractionFacts, target: Target) -> ProductTile | Refusal
             "IREE 3.13 computes wrong numbers where loops are not over rows, columns and depth"
         )
     refusals = {tile: _tile_refusal(tile, facts, target) for tile in TILES}
-    able = [tile for tile, why in refusals.items() if not why]
-    if not able:
-        return Refusal(refusals[TILES[-1]])
-    return min(able, key=lambda tile: _nanoseconds(tile, facts, target))
+    able = [tile for tile, why in refusals.items() if why is None]
+    if able:
+        return min(able, key=lambda tile: _nanoseconds(tile, facts, target))
+    *_, last = filter(None, refusals.values())
+    return last
 
 
-def _tile_refusal(tile: ProductTile, facts: ContractionFacts, target: Target) -> str:
+def _tile_refusal(tile: ProductTile, facts: ContractionFacts, target: Target) -> Refusal | None:
     sizes = [facts.sizes[dim] for dim in (facts.m[-1], facts.n[-1], *facts.k)]
     steps = (tile.rows, tile.columns, tile.depth)
     pairs = zip(sizes, steps, strict=True)
     if any(not isinstance(size, int) or size % step for size, step in pairs):
         words = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
-        return f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}"
+        return Refusal(f"{words} are no multiples of {tile.rows} x {tile.columns} x {tile.depth}")
     if tile.shared_bytes > target.shared_bytes:
-        return f"two buffers of its tiles do not fit into {target.shared_bytes} bytes"
-    return ""
+        return Refusal(f"two buffers of its tiles do not fit into {target.shared_bytes} bytes")
+    return None
 
 
 def _nanoseconds(tile: ProductTile, facts: ContractionFacts, target: Target) -> float:

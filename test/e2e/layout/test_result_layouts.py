@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
-from helpers import MAPS
+from helpers import MAPS, compile_text
 from interpreter import meaning
 
 from attnpass.driver.testing import check
@@ -106,14 +103,9 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize("mode", ["cost", "always"])
 @pytest.mark.parametrize("name", TAILS)
-def test_nothing_behind_attention_is_launched(name: str, mode: str, tmp_path: Path) -> None:
-    source = tmp_path / "module.mlir"
-    source.write_text(text_of(name))
-    command = [sys.executable, "-m", "attnpass.cli.attn_compile", str(source), "-o", "-"]
-    command += [f"--attn-mode={mode}", "--compile-to=flow", "--iree-hal-target-device=local"]
-    command += ["--iree-hal-local-target-device-backends=llvm-cpu"]
-    command += ["--iree-llvmcpu-target-cpu=generic"]
-    flow = read_flow(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def test_nothing_behind_attention_is_launched(name: str, mode: str) -> None:
+    text = compile_text(text_of(name), mode=mode, flags=["--compile-to=flow"]).decode()
+    flow = read_flow(text)
     assert len(flow.dispatches) == TAILS[name][3]
     assert not flow.moving
 

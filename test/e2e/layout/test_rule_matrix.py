@@ -10,17 +10,20 @@ that gives it to an op, if any, and $N it as a size; %x is an argument that has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
+from helpers import compile_text, rel_error, renamed, run_module, symbol
 from interpreter import meaning
 from iree.compiler import ir
-from produced_v import KEYS, module_text, project
+from produced_v import HEAD, KEYS, module_text, project
 
 import attnpass
-from attnpass.driver.testing import check, decisions
+from attnpass.driver.testing import decisions
 from attnpass.layout.rules import RULES
+from attnpass.report.entries import AttentionRecord
 
 ALL = 'iterator_types = ["parallel", "parallel", "parallel"]'
 
@@ -382,6 +385,30 @@ def test_every_rule_has_a_case() -> None:
     assert {f"attnpass.layout.rules.{name.split()[0]}" for name in CASES} == set(RULES)
 
 
+def text_of(case: Case, cell: str) -> str:
+    """`main` of a case as a cell has it."""
+    return module_text(
+        case.arguments,
+        case.body,
+        element="bf16" if cell == "bf16" else "f32",
+        dynamic=cell == "dynamic",
+        returned=COPY if cell == "users" else "",
+    )
+
+
+@cache
+def compiled(cell: str) -> tuple[bytes, dict[str, AttentionRecord]]:
+    """A function of each case that has this cell, and what was decided for its attention."""
+    names = [name for name, case in CASES.items() if cell not in dict(case.exempt)]
+    text = HEAD
+    for name in names:
+        text += renamed(text_of(CASES[name], cell).removeprefix(HEAD), symbol(name))
+    report = attnpass.Report()
+    flags = ["--attn-phase=start", "--attn-fail-on=fallback"]
+    vmfb = compile_text(text, mode="always", flags=flags, report=report)
+    return vmfb, dict(zip(names, report.attentions, strict=True))
+
+
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", CASES)
 def test_cell(name: str, cell: str) -> None:
@@ -392,22 +419,19 @@ def test_cell(name: str, cell: str) -> None:
     if cell == "refused":
         check_refused(case)
         return
-    returned = COPY if cell == "users" else ""
-    text = partial(
-        module_text, case.arguments, case.body, dynamic=cell == "dynamic", returned=returned
-    )
-    element, tolerance = ("bf16", 2e-2) if cell == "bf16" else ("f32", 1e-5)
-    report = check(
-        text(element=element),
-        inputs_for(case.arguments),
-        phase="start",
-        tolerance=tolerance,
-        reference=partial(meaning, text()),
-    )
-    wanted = case.decision_with_users if cell == "users" else case.decision
-    assert decisions(report) == [wanted], report.to_text()
-    keys = None if cell == "dynamic" else KEYS
-    assert report.attentions[0].shapes["value"] == [4, keys, 16]
+    vmfb, records = compiled(cell)
+    given = inputs_for(case.arguments)
+    wanted = meaning(text_of(case, "static" if cell == "bf16" else cell), given)
+    if cell == "bf16":
+        given = [x.astype(ml_dtypes.bfloat16) if x.dtype == np.float32 else x for x in given]
+    results = run_module(vmfb, given, symbol(name))
+    results = results if isinstance(results, list) else [results]
+    for result, right in zip(results, wanted, strict=True):
+        assert rel_error(result, right) <= (2e-2 if cell == "bf16" else 1e-5)
+    record = records[name]
+    decided = [operand.decision for operand in record.operands if operand.operand == "value"]
+    assert decided == [case.decision_with_users if cell == "users" else case.decision], record
+    assert record.shapes["value"] == [4, None if cell == "dynamic" else KEYS, 16]
 
 
 def check_refused(case: Case) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
 import pytest
 from helpers import CPU, compile_text, has_avx512, run_module
+from iree.compiler import ir
 from known_cases import UNCALLED, error, known, names
 
 import attnpass
@@ -19,7 +21,7 @@ LEVELS = ("O0", "O3")
 
 def _variants() -> list[tuple[str, str]]:
     """Each module with the default flags; at the other levels, in turns, with AVX-512 where this
-    machine has it."""
+    machine has it, and there several in one."""
     return [
         (name, flags)
         for number, name in enumerate(names())
@@ -31,18 +33,58 @@ def _variants() -> list[tuple[str, str]]:
 def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
     if HOST in flags and not has_avx512():
         flags = flags.replace(HOST, "")
-    case, report = known(name), Report()
-    vmfb = attnpass.compile_str(case.text, extra_args=[*CPU, *flags.split()], report=report)
-    assert vmfb is not None
+    case = known(name)
+    if flags and _has_company(name):
+        function = f"{case.function}_{_symbol(name)}"
+        vmfb, report = _compiled(_beside(name), flags)
+    else:
+        function = case.function
+        vmfb, report = _program(case.text, flags)
     fallbacks = [event for event in report.events if event.kind == "fallback"]
     assert not fallbacks
     if name in UNCALLED:
         return
-    results = _list(run_module(vmfb, case.inputs, case.function))
+    results = _list(run_module(vmfb, case.inputs, function))
     found = error(results, _wanted(name))
     wrong = found > case.tolerance(2e-5)
-    said = any(event.kind == "known-wrong" for event in report.events)
+    said = any(record.op.function == function for record in report.found("known-wrong"))
     assert not wrong or said, found
+
+
+def _program(text: str, flags: str) -> tuple[bytes, Report]:
+    report = Report()
+    vmfb = attnpass.compile_str(text, extra_args=[*CPU, *flags.split()], report=report)
+    assert vmfb is not None
+    return vmfb, report
+
+
+@cache
+def _compiled(cases: tuple[str, ...], flags: str) -> tuple[bytes, Report]:
+    """Several modules in one, each with names of its own."""
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        whole = ir.Module.create()
+        for name in cases:
+            text = re.sub(r"@(\w+)", rf"@\1_{_symbol(name)}", known(name).text)
+            for op in ir.Module.parse(text).body.operations:
+                whole.body.append(op.operation.clone())
+        return _program(str(whole), flags)
+
+
+def _beside(name: str) -> tuple[str, ...]:
+    """The modules that are compiled with this one: those of its level that can be."""
+    turn = names().index(name) % 2
+    level = [one for number, one in enumerate(names()) if number % 2 == turn]
+    return tuple(one for one in level if _has_company(one))
+
+
+def _has_company(name: str) -> bool:
+    """Whether IREE imports the module by no front end, and its functions can be called."""
+    return name not in UNCALLED and not re.search(r"torch\.|stablehlo\.", known(name).text)
+
+
+def _symbol(name: str) -> str:
+    return name.replace("-", "_")
 
 
 @cache
