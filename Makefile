@@ -25,7 +25,9 @@ venv: $(STAMP) ## set up .venv with attnpass and its tools
 run: $(STAMP) ## compile and run a transformer layer with and without the passes
 	$(BIN)/python -m bench.demo
 
+# BEFORE_PYTEST: a command that pytest waits for (.ci/run installs front ends meanwhile).
 test: static ## all checks: lint, lit, pytest
+	$(BEFORE_PYTEST)
 	$(MAKE) pytest
 
 # At once: pyright keeps one core busy.
