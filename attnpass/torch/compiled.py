@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -55,6 +56,9 @@ _DTYPES = {int(element): dtype for dtype, element in _ELEMENTS.items()} | {
     int(_HAL.INT_64): torch.int64,
 }
 
+# How long a thread asks whether the GPU has copied results, before it sleeps.
+_ASKING_SECONDS = 0.005
+
 
 class TensorProgram:
     """A program on torch tensors, in the order of its arguments and results.
@@ -95,7 +99,10 @@ class TensorProgram:
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
-        results = [self._take(value, on_gpu) for value in self._executable.call(views)]
+        copies: list[runtime.HalSemaphore] = []
+        results = [self._take(value, on_gpu, copies) for value in self._executable.call(views)]
+        for copy in copies:
+            _wait(copy)
         owned = {memory[place] for place in own if given[place] is values[place]}
         lent = {_memory(value) for value in given} - owned - {None}
         return [_copied(value) if _memory(value) in lent else value for value in results]
@@ -127,21 +134,24 @@ class TensorProgram:
             return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
         return self._executable.put(host_bytes(tensor), tensor.shape, element)
 
-    def _take(self, value: Any, on_gpu: bool) -> Any:
+    def _take(self, value: Any, on_gpu: bool, copies: list[runtime.HalSemaphore]) -> Any:
+        """A result as a number or a tensor, which is there once `copies` have come to 1."""
         if isinstance(value, int | float):
             return value
         dtype = _DTYPES[int(value.element_type)]
         if 0 in value.shape:
             return torch.empty(value.shape, dtype=dtype)
         if on_gpu and not self.device.on_host:
-            data = self._on_gpu(value)
+            data = self._on_gpu(value, copies)
         else:
             data = torch.from_numpy(self._executable.take(value))
         return data.view(dtype).reshape(value.shape)
 
-    def _on_gpu(self, value: runtime.HalBufferView) -> torch.Tensor:
+    def _on_gpu(
+        self, value: runtime.HalBufferView, copies: list[runtime.HalSemaphore]
+    ) -> torch.Tensor:
         """The bytes of a result on the GPU: its own memory, or torch's if the runtime keeps it
-        (CUDA, from a pool)."""
+        (CUDA, from a pool), to which one more of `copies` writes."""
         device, buffer = self.device, value.get_buffer()
         flat = runtime.HalBufferView(buffer, [value.byte_length], runtime.HalElementType.UINT_8)
         try:
@@ -149,11 +159,19 @@ class TensorProgram:
         except RuntimeError:
             data = torch.empty(value.byte_length, dtype=torch.uint8, device=f"cuda:{device.index}")
             target = device.hal.from_dlpack_capsule(data.__dlpack__()).get_buffer()
-            done = device.hal.create_semaphore(0)
-            device.hal.queue_copy(buffer, target, [], [(done, 1)])
-            done.wait(1)
+            copies.append(device.hal.create_semaphore(0))
+            device.hal.queue_copy(buffer, target, [], [(copies[-1], 1)])
             return data
         return torch.from_dlpack(capsule)
+
+
+def _wait(semaphore: runtime.HalSemaphore) -> None:
+    """Waits until it comes to 1. A thread that the runtime wakes runs again 40 to 200 us later: for
+    some ms this one asks."""
+    end = time.perf_counter() + _ASKING_SECONDS
+    while semaphore.query() < 1 and time.perf_counter() < end:
+        pass
+    semaphore.wait(1)
 
 
 def refuse_gradients(values: Sequence[Any]) -> None:
