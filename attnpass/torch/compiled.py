@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,8 +56,14 @@ _DTYPES = {int(element): dtype for dtype, element in _ELEMENTS.items()} | {
     int(_HAL.INT_64): torch.int64,
 }
 
-# How long a thread asks whether the GPU has copied results, before it sleeps.
-_ASKING_SECONDS = 0.005
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy on the GPU to `target`, whose semaphore comes to 1. What is released first by the
+    driver's thread has that wait for Python's lock: so the target is held."""
+
+    target: runtime.HalBuffer
+    done: runtime.HalSemaphore
 
 
 class TensorProgram:
@@ -99,10 +105,10 @@ class TensorProgram:
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
-        copies: list[runtime.HalSemaphore] = []
+        copies: list[_Copy] = []
         results = [self._take(value, on_gpu, copies) for value in self._executable.call(views)]
         for copy in copies:
-            _wait(copy)
+            copy.done.wait(1)
         owned = {memory[place] for place in own if given[place] is values[place]}
         lent = {_memory(value) for value in given} - owned - {None}
         return [_copied(value) if _memory(value) in lent else value for value in results]
@@ -134,8 +140,8 @@ class TensorProgram:
             return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
         return self._executable.put(host_bytes(tensor), tensor.shape, element)
 
-    def _take(self, value: Any, on_gpu: bool, copies: list[runtime.HalSemaphore]) -> Any:
-        """A result as a number or a tensor, which is there once `copies` have come to 1."""
+    def _take(self, value: Any, on_gpu: bool, copies: list[_Copy]) -> Any:
+        """A result as a number or a tensor, which is there once `copies` are done."""
         if isinstance(value, int | float):
             return value
         dtype = _DTYPES[int(value.element_type)]
@@ -147,9 +153,7 @@ class TensorProgram:
             data = torch.from_numpy(self._executable.take(value))
         return data.view(dtype).reshape(value.shape)
 
-    def _on_gpu(
-        self, value: runtime.HalBufferView, copies: list[runtime.HalSemaphore]
-    ) -> torch.Tensor:
+    def _on_gpu(self, value: runtime.HalBufferView, copies: list[_Copy]) -> torch.Tensor:
         """The bytes of a result on the GPU: its own memory, or torch's if the runtime keeps it
         (CUDA, from a pool), to which one more of `copies` writes."""
         device, buffer = self.device, value.get_buffer()
@@ -159,19 +163,10 @@ class TensorProgram:
         except RuntimeError:
             data = torch.empty(value.byte_length, dtype=torch.uint8, device=f"cuda:{device.index}")
             target = device.hal.from_dlpack_capsule(data.__dlpack__()).get_buffer()
-            copies.append(device.hal.create_semaphore(0))
-            device.hal.queue_copy(buffer, target, [], [(copies[-1], 1)])
+            copies.append(_Copy(target, device.hal.create_semaphore(0)))
+            device.hal.queue_copy(buffer, target, [], [(copies[-1].done, 1)])
             return data
         return torch.from_dlpack(capsule)
-
-
-def _wait(semaphore: runtime.HalSemaphore) -> None:
-    """Waits until it comes to 1. A thread that the runtime wakes runs again 40 to 200 us later: for
-    some ms this one asks."""
-    end = time.perf_counter() + _ASKING_SECONDS
-    while semaphore.query() < 1 and time.perf_counter() < end:
-        pass
-    semaphore.wait(1)
 
 
 def refuse_gradients(values: Sequence[Any]) -> None:

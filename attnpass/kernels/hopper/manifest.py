@@ -127,6 +127,11 @@ class Kernel(DeviceCode):
         return self.kind in ("decode", "latent", *BY_BLOCK)
 
     @property
+    def zeros_unseen(self) -> bool:
+        """Whether rows whose mask hides every key are 0 by themselves, V's numbers allowing."""
+        return self.settles_unseen or self.kind in BY_BLOCK
+
+    @property
     def combined(self) -> bool:
         """Whether another kernel adds up its partial results."""
         return self.kind in ("decode", "latent")

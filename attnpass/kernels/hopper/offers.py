@@ -508,7 +508,7 @@ def _lying(
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
     reads = common_places(values, orders | _as_they_are(sources), group)
     order, result = orders["output"], facts.result
-    hides = mask_may_hide_rows(facts) and not kernel.settles_unseen
+    hides = mask_may_hide_rows(facts) and not kernel.zeros_unseen
     own = None if hides else written_place(result, order, reads, group)
     at_result = result_place(result, order, reads, group)
     moved = [name for name, value in values.items() if is_moved(value)]

@@ -115,7 +115,7 @@ def _by_kernel(
         return new
     if plan.at_result is None:
         new = build.transpose(new, maps.inverse(plan.orders["output"]))
-    return new if kernel.settles_unseen else with_zeros(facts, new, build)
+    return new if kernel.zeros_unseen else with_zeros(facts, new, build)
 
 
 def _kv_heads(build: Builder, plan: KernelPlan, heads: Size) -> Size:
