@@ -58,7 +58,7 @@ _DTYPES = {int(element): dtype for dtype, element in _ELEMENTS.items()} | {
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _ResultCopy:
     """A copy on the GPU to `target`, whose semaphore comes to 1. What is released first by the
     driver's thread has that wait for Python's lock: so the target is held."""
 
@@ -105,7 +105,7 @@ class TensorProgram:
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
-        copies: list[_Copy] = []
+        copies: list[_ResultCopy] = []
         results = [self._take(value, on_gpu, copies) for value in self._executable.call(views)]
         for copy in copies:
             copy.done.wait(1)
@@ -140,7 +140,7 @@ class TensorProgram:
             return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
         return self._executable.put(host_bytes(tensor), tensor.shape, element)
 
-    def _take(self, value: Any, on_gpu: bool, copies: list[_Copy]) -> Any:
+    def _take(self, value: Any, on_gpu: bool, copies: list[_ResultCopy]) -> Any:
         """A result as a number or a tensor, which is there once `copies` are done."""
         if isinstance(value, int | float):
             return value
@@ -153,7 +153,7 @@ class TensorProgram:
             data = torch.from_numpy(self._executable.take(value))
         return data.view(dtype).reshape(value.shape)
 
-    def _on_gpu(self, value: runtime.HalBufferView, copies: list[_Copy]) -> torch.Tensor:
+    def _on_gpu(self, value: runtime.HalBufferView, copies: list[_ResultCopy]) -> torch.Tensor:
         """The bytes of a result on the GPU: its own memory, or torch's if the runtime keeps it
         (CUDA, from a pool), to which one more of `copies` writes."""
         device, buffer = self.device, value.get_buffer()
@@ -163,7 +163,7 @@ class TensorProgram:
         except RuntimeError:
             data = torch.empty(value.byte_length, dtype=torch.uint8, device=f"cuda:{device.index}")
             target = device.hal.from_dlpack_capsule(data.__dlpack__()).get_buffer()
-            copies.append(_Copy(target, device.hal.create_semaphore(0)))
+            copies.append(_ResultCopy(target, device.hal.create_semaphore(0)))
             device.hal.queue_copy(buffer, target, [], [(copies[-1].done, 1)])
             return data
         return torch.from_dlpack(capsule)
