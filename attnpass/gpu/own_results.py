@@ -46,16 +46,24 @@ class OwnResults(Pass):
     backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        devices = collect(module, lambda op: "!hal.device" in _global_type(op), bodies=False)
-        if {*backends(module)} != {"cuda"} or len(devices) != 1:
+        if {*backends(module)} != {"cuda"}:
             return False
-        functions = collect(module, lambda op: op.name == "util.func", bodies=False)
-        writes = [write for function in functions for write in _first_writes(function)]
-        count = sum(own_memory(*write) for write in writes)
+        count = own_results(module)
         if count:
             why = "in one allocation results would be more than stays mapped"
             context.report.note(f"{count} caches that are returned have own memory: {why}")
         return count > 0
+
+
+def own_results(module: ir.Operation) -> int:
+    """Gives the caches that the functions of a module for one device return allocations; their
+    number. Needs a current context."""
+    devices = collect(module, lambda op: "!hal.device" in _global_type(op), bodies=False)
+    if len(devices) != 1:
+        return 0
+    functions = collect(module, lambda op: op.name == "util.func", bodies=False)
+    writes = [write for function in functions for write in _first_writes(function)]
+    return sum(_own_memory(*write) for write in writes)
 
 
 def _global_type(op: ir.Operation) -> str:
@@ -87,7 +95,7 @@ def _first_write(value: ir.Value) -> tuple[ir.Operation, int] | None:
     return found if op is not None and op.name == _EMPTY else None
 
 
-def own_memory(write: ir.Operation, number: int) -> bool:
+def _own_memory(write: ir.Operation, number: int) -> bool:
     """Puts an allocation, before all dispatches, in the place of the `flow.tensor.empty` that is
     operand `number` of `write`; False where its size is known only between them. Needs a current
     context."""
