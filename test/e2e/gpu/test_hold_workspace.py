@@ -96,6 +96,7 @@ def test_returned_caches_have_memory_of_their_own() -> None:
         text = str(module)
     assert text.count("hal.device.queue.alloca") == 2 and "flow.tensor.empty" not in text
     program = compile_str(text, extra_args=[*CPU, "--compile-from=flow"])
+    assert isinstance(program, bytes)
     config, made = runtime.Config("local-task"), []
     call = load(config, program)["main"]
     for rows in (3, 0, 5):
