@@ -123,7 +123,8 @@ def hold_workspace(module: ir.Operation) -> Workspace | None:
     grows = not all(use.size for use in uses)
     # Results have room in what the workspace leaves of its last segment; one that grows moves.
     rest = 0 if grows else -size % _SEGMENT
-    rooms = [_at_most(_RESULT_SEGMENTS, _rooms(sizes, rest)) for sizes in returned]
+    # Twice, as callers often hold what the call before has returned.
+    rooms = [_at_most(_RESULT_SEGMENTS, _rooms(sizes * 2, rest)) for sizes in returned]
     workspace = Workspace(size, grows, max(rooms, key=lambda one: sum(map(_kept, one)), default=[]))
     affinity = next(iter(affinities.values()), module.attributes.get("stream.affinity.default"))
     _allocate(functions[0], workspace, affinity, used=bool(uses))

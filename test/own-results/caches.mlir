@@ -6,9 +6,9 @@
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 -o %t.vmfb
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_90 --compile-to=stream --attn-workspace=false | FileCheck %s --check-prefix=OFF
 
-// Two segments for each of the larger function's caches, with four ends that are held.
-// CHECK: util.global public @__attn_workspace_end_3
-// CHECK-NOT: @__attn_workspace_end_4
+// Two segments for each of the larger function's caches, twice, with eight ends that are held.
+// CHECK: util.global public @__attn_workspace_end_7
+// CHECK-NOT: @__attn_workspace_end_8
 
 // CHECK-LABEL: util.func public @large(
 // CHECK-COUNT-2: hal.device.queue.alloca<

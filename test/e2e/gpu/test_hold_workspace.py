@@ -170,7 +170,7 @@ def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     at_stream = compile_str(text, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, rooms=[2])
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, rooms=[2, 2])
         assert module.operation.verify()
         program = compile_str(str(module), extra_args=[*CPU, "--compile-from=stream"])
     config = runtime.Config("local-task")
