@@ -86,6 +86,7 @@ REGISTRY: dict[str, str] = {
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-products": "attnpass.repair.order_products:OrderProducts",
     "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
+    "attn-own-results": "attnpass.gpu.own_results:OwnResults",
     "attn-pack-products": "attnpass.cpu.pack_products:PackProducts",
     "attn-place-pieces": "attnpass.forms.place_pieces:PlacePieces",
     "attn-plain-einsums": "attnpass.repair.plain_einsums:PlainEinsums",

@@ -253,6 +253,11 @@ STEPS = (
     ),
     Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
     Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
+    Step(
+        "attn-own-results",
+        "IREE puts all results into one allocation, larger than what stays mapped",
+        ("workspace",),
+    ),
     # stream
     Step(
         "attn-hold-workspace",

@@ -271,7 +271,7 @@ def _stem(value: ir.Value) -> ir.Value:
     """What a tensor was before reshapes of it and writes into it."""
     op = defining_op(value)
     while op is not None and op.name in (_RESHAPE, _DISPATCH):
-        number = 0 if op.name == _RESHAPE else _tied(op)
+        number = 0 if op.name == _RESHAPE else tied_operand(op)
         if number < 0:
             break
         value = op.operands[number]
@@ -279,12 +279,15 @@ def _stem(value: ir.Value) -> ir.Value:
     return value
 
 
-def _tied(dispatch: ir.Operation) -> int:
+def tied_operand(dispatch: ir.Operation) -> int:
     """The operand that a dispatch of one result writes into; -1 for none."""
     numbers = [
         ir.IntegerAttr(one).value for one in known_attribute(dispatch, "tied_operands") or []
     ]
-    return numbers[0] if len(numbers) == 1 else -1
+    if len(numbers) != 1 or numbers[0] < 0:
+        return -1
+    # Numbers count behind the workload, which is the first of the operands' segments.
+    return numbers[0] + ir.DenseI32ArrayAttr(dispatch.attributes["operandSegmentSizes"])[0]
 
 
 class _Executables:
@@ -297,7 +300,7 @@ class _Executables:
         """The store of a dispatch that does no more than put all of its first operand at a known
         place in its second; None for others."""
         copy = self._copy(dispatch)
-        if copy is None or len(dispatch.operands) != 2 or _tied(dispatch) != 1:
+        if copy is None or len(dispatch.operands) != 2 or tied_operand(dispatch) != 1:
             return None
         load, store = copy
         return store if _is_all(load, dispatch.operands[0]) else None
@@ -317,7 +320,7 @@ class _Executables:
         return (
             store is not None
             and len(dispatch.results) == 1
-            and _tied(dispatch) < 0
+            and tied_operand(dispatch) < 0
             and _is_all(store, dispatch.results[0])
         )
 

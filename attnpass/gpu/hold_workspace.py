@@ -28,6 +28,8 @@ from ..machines import backends
 from ..passes import Pass, PassContext
 
 _ALLOCATION, _RELEASE = "stream.resource.alloca", "stream.resource.dealloca"
+# Of `attn-own-results`: memory for a result.
+ALLOCATION = "hal.device.queue.alloca"
 _COMMANDS = "stream.cmd.execute"
 _AWAIT, _NO_WAIT = "stream.timepoint.await", "stream.timepoint.immediate"
 _TRANSIENT, _EXTERNAL = "!stream.resource<transient>", "!stream.resource<external>"
@@ -40,6 +42,8 @@ _SEGMENT = 32 << 20
 _STEP = 2 << 20
 # What fits into a room of one segment, one end of which is held; both are of several.
 _ROOM = _SEGMENT - _STEP
+# What fits into one of two segments, both of which stay mapped.
+ROOM_OF_TWO = 2 * _ROOM
 # The largest workspace: what needs more runs far longer than memory takes to map, and others may
 # need that memory.
 _MOST = 1 << 30
@@ -110,19 +114,20 @@ def hold_workspace(module: ir.Operation) -> Workspace | None:
     functions = collect(module, lambda op: op.name == "util.func", bodies=False)
     allocations = [collect(one, lambda op: op.name == _ALLOCATION) for one in functions]
     found = [op for each in allocations for op in each]
-    if len({str(_affinity(op)) for op in found}) != 1:
-        return None
+    affinities = {str(_affinity(op)): _affinity(op) for op in found}
     uses = _one_for_each_list([use for use in map(_read_use, found) if use is not None])
-    if not uses:
+    returned = [sizes for each in functions if (sizes := _returned_bytes(each))]
+    if len(affinities) > 1 or (not uses and not returned):
         return None
-    size = max(_STEP, *(use.size for use in uses))
+    size = max([_STEP, *(use.size for use in uses)])
     grows = not all(use.size for use in uses)
     # Results have room in what the workspace leaves of its last segment; one that grows moves.
     rest = 0 if grows else -size % _SEGMENT
-    returned = [sizes for each in allocations if (sizes := _returned_bytes(each))]
-    rooms = [_at_most(_RESULT_SEGMENTS, _rooms(sizes, rest)) for sizes in returned]
+    # Twice, as callers often hold what the call before has returned.
+    rooms = [_at_most(_RESULT_SEGMENTS, _rooms(sizes * 2, rest)) for sizes in returned]
     workspace = Workspace(size, grows, max(rooms, key=lambda one: sum(map(_kept, one)), default=[]))
-    _allocate(functions[0], workspace, _affinity(found[0]))
+    affinity = next(iter(affinities.values()), module.attributes.get("stream.affinity.default"))
+    _allocate(functions[0], workspace, affinity, used=bool(uses))
     for use in uses:
         _replace(use)
     return workspace
@@ -153,11 +158,17 @@ def _one_for_each_list(uses: Sequence[_Use]) -> list[_Use]:
     return found
 
 
-def _returned_bytes(allocations: Iterable[ir.Operation]) -> list[int]:
+def _returned_bytes(function: ir.Operation) -> list[int]:
     """The sizes of what a function returns; where a call knows it what two segments hold."""
-    returned = (op for op in allocations if str(op.results[0].type) == _EXTERNAL)
-    sizes = (whole_number(op.operands[0]) for op in returned)
-    return [_space(2) if size is None else size for size in sizes]
+
+    def size(op: ir.Operation) -> ir.Value | None:
+        if op.name == _ALLOCATION and str(op.results[0].type) == _EXTERNAL:
+            return op.operands[0]
+        return op.operands[-1] if op.name == ALLOCATION else None
+
+    sizes = [size(op) for op in collect(function, lambda op: size(op) is not None)]
+    known = (None if value is None else whole_number(value) for value in sizes)
+    return [ROOM_OF_TWO if number is None else number for number in known]
 
 
 def _rooms(sizes: Sequence[int], rest: int) -> list[int]:
@@ -220,21 +231,24 @@ class _Memory:
         return op.results[0]
 
 
-def _allocate(before: ir.Operation, workspace: Workspace, affinity: ir.Attribute | None) -> None:
-    """Adds globals with memory that is allocated when the module is loaded.
+def _allocate(
+    before: ir.Operation, workspace: Workspace, affinity: ir.Attribute | None, used: bool
+) -> None:
+    """Adds globals with memory that is allocated when the module is loaded; whether the workspace
+    is `used` by calls, or only keeps room for results.
 
     Each room for results is filled but for its ends, which are held, before anything is given
     back: so none lies in another's.
     """
     build = Builder(before)
     transient = ir.Type.parse(_TRANSIENT)
-    _declare(build, _NAME, transient, mutable=workspace.grows)
+    # Public is what nobody reads, or IREE would leave it out.
+    _declare(build, _NAME, transient, "private" if used else "public", workspace.grows)
     if workspace.grows:
-        _declare(build, _BYTES, ir.IndexType.get(), mutable=True)
+        _declare(build, _BYTES, ir.IndexType.get(), "private", True)
     ends = [f"{_END}_{number}" for number in range(workspace.kept_segments)]
     for name in ends:
-        # Public: nobody reads it.
-        _declare(build, name, transient, visibility="public")
+        _declare(build, name, transient, "public")
     nothing = ir.TypeAttr.get(ir.FunctionType.get([], []))
     initializer = build.create("util.initializer", [], [], {"function_type": nothing}, regions=1)
 

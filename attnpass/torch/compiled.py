@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,6 +57,15 @@ _DTYPES = {int(element): dtype for dtype, element in _ELEMENTS.items()} | {
 }
 
 
+@dataclass(frozen=True)
+class _ResultCopy:
+    """A copy on the GPU to `target`, whose semaphore comes to 1. What is released first by the
+    driver's thread has that wait for Python's lock: so the target is held."""
+
+    target: runtime.HalBuffer
+    done: runtime.HalSemaphore
+
+
 class TensorProgram:
     """A program on torch tensors, in the order of its arguments and results.
 
@@ -95,7 +105,10 @@ class TensorProgram:
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
-        results = [self._take(value, on_gpu) for value in self._executable.call(views)]
+        copies: list[_ResultCopy] = []
+        results = [self._take(value, on_gpu, copies) for value in self._executable.call(views)]
+        for copy in copies:
+            copy.done.wait(1)
         owned = {memory[place] for place in own if given[place] is values[place]}
         lent = {_memory(value) for value in given} - owned - {None}
         return [_copied(value) if _memory(value) in lent else value for value in results]
@@ -127,21 +140,22 @@ class TensorProgram:
             return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
         return self._executable.put(host_bytes(tensor), tensor.shape, element)
 
-    def _take(self, value: Any, on_gpu: bool) -> Any:
+    def _take(self, value: Any, on_gpu: bool, copies: list[_ResultCopy]) -> Any:
+        """A result as a number or a tensor, which is there once `copies` are done."""
         if isinstance(value, int | float):
             return value
         dtype = _DTYPES[int(value.element_type)]
         if 0 in value.shape:
             return torch.empty(value.shape, dtype=dtype)
         if on_gpu and not self.device.on_host:
-            data = self._on_gpu(value)
+            data = self._on_gpu(value, copies)
         else:
             data = torch.from_numpy(self._executable.take(value))
         return data.view(dtype).reshape(value.shape)
 
-    def _on_gpu(self, value: runtime.HalBufferView) -> torch.Tensor:
+    def _on_gpu(self, value: runtime.HalBufferView, copies: list[_ResultCopy]) -> torch.Tensor:
         """The bytes of a result on the GPU: its own memory, or torch's if the runtime keeps it
-        (CUDA, from a pool)."""
+        (CUDA, from a pool), to which one more of `copies` writes."""
         device, buffer = self.device, value.get_buffer()
         flat = runtime.HalBufferView(buffer, [value.byte_length], runtime.HalElementType.UINT_8)
         try:
@@ -149,9 +163,8 @@ class TensorProgram:
         except RuntimeError:
             data = torch.empty(value.byte_length, dtype=torch.uint8, device=f"cuda:{device.index}")
             target = device.hal.from_dlpack_capsule(data.__dlpack__()).get_buffer()
-            done = device.hal.create_semaphore(0)
-            device.hal.queue_copy(buffer, target, [], [(done, 1)])
-            done.wait(1)
+            copies.append(_ResultCopy(target, device.hal.create_semaphore(0)))
+            device.hal.queue_copy(buffer, target, [], [(copies[-1].done, 1)])
             return data
         return torch.from_dlpack(capsule)
 

@@ -45,7 +45,7 @@
 // CHECK: util.global.store %[[WHOLE]], @__attn_workspace_bytes
 // CHECK: stream.cmd.execute {{.*}}%[[HELD]] as
 // CHECK-NOT: stream.resource.dealloca
-// TOLD: a workspace of 17 MB, and more once a call needs it; 64 MB for results
+// TOLD: a workspace of 17 MB, and more once a call needs it; 128 MB for results
 // OFF-NOT: __attn_workspace
 // OFF-LABEL: util.func public @known(
 // OFF: stream.resource.dealloca

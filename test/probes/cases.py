@@ -619,6 +619,7 @@ NOT_PROBED = {
     "attn-merge-copies": _SLOW,
     "attn-moves": _SLOW,
     "attn-order-concats": _SLOW,
+    "attn-own-results": _SLOW,
     "attn-short-rows": _SLOW,
     "attn-full-workgroups": _SLOW,
     "attn-slice-heads": _SLOW,

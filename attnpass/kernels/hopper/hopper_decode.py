@@ -326,5 +326,7 @@ def combine(
         # Where the sink is far above all scores, infinity: the result is 0.
         sink = tl.load(sinks + program // sink_rows % sink_count)
         total += tl.math.exp2(sink * 1.4426950408889634 - peak)
+    # A row that has seen no key is 0.
+    total = tl.where(total == 0.0, 1.0, total)
     place = program.to(tl.int64) * HEAD + column
     tl.store(output + place, (out / total).to(output.dtype.element_ty))

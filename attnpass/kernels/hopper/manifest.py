@@ -67,9 +67,9 @@ class Kernel(DeviceCode):
     `keys_per_tile`; `programs_per_unit` of them fit on a multiprocessor at once; prefill
     kernels that have it, too, do all the work with so many programs. Those that combine take
     `columns_per_workgroup` elements of a row at a time. Those with a `sink` add the weight of a
-    score that belongs to no key, and are for nothing else. One that `settles_unseen` rows gives 0
-    where a mask hides every key, and the mean of V where it has nothing but its lowest number
-    (`unseen.py`). `measured` is the best speed that
+    score that belongs to no key, and are for nothing else. Where a mask hides every key the result
+    is 0; one that `settles_unseen` rows gives the mean of V where it has nothing but its lowest
+    number (`unseen.py`). `measured` is the best speed that
     bench/results/kernels_h200.json has for the kernel, in words; it did `measured_work`
     (operations, with those on what it fills up; where caches are read: bytes of K and V) in
     `measured_seconds`. Empty, and 0, where it was not timed.

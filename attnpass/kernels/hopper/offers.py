@@ -24,7 +24,6 @@ from .places import (
     common_places,
     is_cut_out,
     is_moved,
-    read_by,
     result_place,
     written_place,
 )
@@ -33,7 +32,6 @@ from .replace import replace_by_kernel
 from .scale import sign_of
 from .sources import find_sources, narrow_type, unaligned_slice
 from .speed import Work, equally_fast, iree_seconds, kernel_seconds
-from .unseen import mask_may_hide_rows
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
@@ -508,8 +506,7 @@ def _lying(
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
     reads = common_places(values, orders | _as_they_are(sources), group)
     order, result = orders["output"], facts.result
-    hides = mask_may_hide_rows(facts) and not kernel.settles_unseen
-    own = None if hides else written_place(result, order, reads, group)
+    own = written_place(result, order, reads, group)
     at_result = result_place(result, order, reads, group)
     moved = [name for name, value in values.items() if is_moved(value)]
     read = [name for name in moved if name in reads and reads[name].source != values[name]]
@@ -517,8 +514,6 @@ def _lying(
     words = ""
     if own is not None:
         words += "; the result is written as its reader wants it"
-    elif hides and read_by(result) is not None:
-        words += "; the result is transposed behind it, as rows that see no key become 0"
     copied = [name for name in moved if name not in read]
     if copied:
         words += f"; copied, as strides do not say where its rows lie: {', '.join(copied)}"

@@ -29,7 +29,7 @@ from .manifest import BY_BLOCK
 from .places import UNIT, HeadPlace, common_places, numbers_of, ordered_place, rows_of
 from .plan import KernelPlan
 from .scale import magnitude, signed_query
-from .unseen import as_numbers, row_maximum, with_zeros, within_range, without_absorbed
+from .unseen import as_numbers, row_maximum, within_range, without_absorbed
 
 
 def replace_by_kernel(facts: AttentionFacts, plan: KernelPlan, elsewhere: bool) -> None:
@@ -111,11 +111,9 @@ def _by_kernel(
     else:
         workgroups = _workgroups(build, plan, heads, inner, rows)
         new = launch(build, kernel, workgroups, numbers, operands, [result], elsewhere)[0]
-    if reader is not None:
-        return new
-    if plan.at_result is None:
+    if reader is None and plan.at_result is None:
         new = build.transpose(new, maps.inverse(plan.orders["output"]))
-    return new if kernel.settles_unseen else with_zeros(facts, new, build)
+    return new
 
 
 def _kv_heads(build: Builder, plan: KernelPlan, heads: Size) -> Size:

@@ -5,8 +5,8 @@ They subtract a row's maximum, rounded, from scores that are not: with masks of 
 difference is no longer near 0, and its power of 2 no number of f16. So numbers far below a row's
 largest become -infinity, and a row of nothing but low numbers is moved to 0. Where its numbers
 absorb the scores the row is the mean of V: kernels that settle unseen rows find `EVEN_IN_KERNELS`
-there, and take it for the scores; before others Q is 0. Those divide by a sum of weights that is 0
-where a row sees no key, too: others say which rows those are.
+there, and take it for the scores; before others Q is 0. Rows that see no key have no weights, and
+are 0 in all kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ...attention.facts import AttentionFacts
-from ...attention.mask_numbers import may_hide, may_hold_below, shows_each_row_a_key
+from ...attention.mask_numbers import may_hold_below, shows_each_row_a_key
 from ...attention.sinks import AttentionWithSink
 from ...attention.widening import widen
 from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
@@ -27,22 +27,6 @@ from ...ir.limits import (
     FAR_IN_KERNELS,
     HIDES_IN_KERNELS,
 )
-
-
-def with_zeros(facts: AttentionFacts, result: ir.Value, build: Builder) -> ir.Value:
-    """The kernel's result for an attention, with 0 in rows whose mask hides every key."""
-    if not mask_may_hide_rows(facts):
-        return result
-    dims, output = facts.map_of("mask"), facts.map_of("output")
-    reduced, kept = _axes(facts)
-    seen = _most_seen(facts.value("mask"), reduced, build)
-    places = tuple(None if dims[at] is None else output.index(dims[at]) for at in kept)
-    kind = element_type(result)
-
-    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
-        return inner.select(_shows(inner, x[1]), x[0], inner.constant_float(0.0, kind))
-
-    return build.computed(sizes_of(result), kind, body, result, (seen, places))
 
 
 def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
@@ -96,7 +80,10 @@ def as_numbers(build: Builder, mask: ir.Value) -> ir.Value:
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         nothing, hidden = (inner.constant_float(value, f32) for value in (0.0, -math.inf))
-        return inner.select(_shows(inner, x[0]), nothing, hidden)
+        shown = x[0]
+        if element_type_name(shown) != "i1":
+            shown = inner.compare("ne", shown, inner.constant_number(0, shown.type))
+        return inner.select(shown, nothing, hidden)
 
     return build.computed(sizes_of(mask), f32, body, mask)
 
@@ -139,43 +126,19 @@ def _axes(facts: AttentionFacts) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return keys, tuple(at for at in range(len(dims)) if at not in keys)
 
 
-def mask_may_hide_rows(facts: AttentionFacts) -> bool:
-    """Whether the mask could hide all keys of some rows, and nothing else has weight there."""
-    if isinstance(facts, AttentionWithSink):
-        return False
-    if not facts.has_mask or not set(facts.k2) & set(facts.map_of("mask")):
-        return False
-    return may_hide(facts.value("mask")) and not shows_each_row_a_key(facts)
-
-
 def _most_seen(mask: ir.Value, axes: Sequence[int], build: Builder) -> ir.Value:
-    """The largest number of each row of a mask, without its dims `axes`: 0 or 1 of truth values."""
-    numbers = is_float(element_type(mask))
-    kind = element_type(mask) if numbers else ir.IntegerType.get_signless(32, mask.type.context)
-    sizes = [size for at, size in enumerate(sizes_of(mask)) if at not in axes]
-    least = -math.inf if numbers else 0
-    everywhere = tuple(range(len(sizes) + len(axes)))
+    """The largest number of each row of a mask, without its dims `axes`."""
+    kind, sizes = element_type(mask), sizes_of(mask)
+    everywhere = tuple(range(len(sizes)))
     kept = tuple(dim for dim in everywhere if dim not in axes)
+    rows = [sizes[at] for at in kept]
 
     def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
-        if numbers:
-            return [inner.create("arith.maximumf", [kind], x[:2]).results[0]]
-        shown = inner.create("arith.extui", [kind], [_shows(inner, x[0])]).results[0]
-        return [inner.create("arith.maxui", [kind], [x[1], shown]).results[0]]
+        return [inner.create("arith.maximumf", [kind], x[:2]).results[0]]
 
     def reduction(inner: Builder) -> list[ir.Value]:
-        start = inner.fill(inner.constant_number(least, kind), inner.empty(sizes, kind))
+        start = inner.fill(inner.constant_number(-math.inf, kind), inner.empty(rows, kind))
         return inner.generic([mask], [start], [everywhere, kept], body)
 
     # Alone: IREE's CUDA kernels fail on one beside what makes the mask.
-    return build.dispatch_region([(sizes, kind)], reduction)[0]
-
-
-def _shows(build: Builder, most: ir.Value) -> ir.Value:
-    """Whether an element of a mask lets its key be seen, or the largest of a row one of its."""
-    if is_float(most.type):
-        hidden = build.constant_float(-math.inf, most.type)
-        return build.compare_floats("une", most, hidden)
-    if element_type_name(most) == "i1":
-        return most
-    return build.compare("ne", most, build.constant_number(0, most.type))
+    return build.dispatch_region([(rows, kind)], reduction)[0]

@@ -13,6 +13,8 @@ import attnpass
 from attnpass import Report
 from attnpass.gpu import hold_workspace as workspaces
 from attnpass.gpu.hold_workspace import Workspace, hold_workspace
+from attnpass.gpu.own_results import own_results
+from bench.device import load, to_iree
 
 _ROWS = 256
 
@@ -71,6 +73,40 @@ def test_one_allocation_serves_all_functions() -> None:
         rows = _rows(seed)
         result = run_module(program, [rows], name)
         assert np.allclose(result, factor * rows.astype(float).sum(1), atol=1e-4)
+
+
+_CACHES = """
+func.func @main(%k: tensor<64x?x128xf16>, %v: tensor<64x?x128xf16>, %a: tensor<64x1x128xf16>)
+    -> (tensor<64x?x128xf16>, tensor<64x?x128xf16>) {
+  %keys = tensor.concat dim(1) %k, %a
+      : (tensor<64x?x128xf16>, tensor<64x1x128xf16>) -> tensor<64x?x128xf16>
+  %values = tensor.concat dim(1) %v, %a
+      : (tensor<64x?x128xf16>, tensor<64x1x128xf16>) -> tensor<64x?x128xf16>
+  return %keys, %values : tensor<64x?x128xf16>, tensor<64x?x128xf16>
+}
+"""
+
+
+def test_returned_caches_have_memory_of_their_own() -> None:
+    """On CPUs, where the rewrite is the same. Results stay what they are while others are made."""
+    at_flow = attnpass.compile_str(_CACHES, extra_args=[*CPU, "--compile-to=flow"])
+    with ir.Context() as context:
+        module = ir.Module.parse(at_flow, context)
+        assert own_results(module.operation) == 2
+        text = str(module)
+    assert text.count("hal.device.queue.alloca") == 2 and "flow.tensor.empty" not in text
+    program = compile_str(text, extra_args=[*CPU, "--compile-from=flow"])
+    assert isinstance(program, bytes)
+    config, made = runtime.Config("local-task"), []
+    call = load(config, program)["main"]
+    for rows in (3, 0, 5):
+        shapes = ((64, rows, 128), (64, rows, 128), (64, 1, 128))
+        random = np.random.default_rng(rows)
+        given = [random.standard_normal(shape).astype(np.float16) for shape in shapes]
+        made.append((given, call(*(to_iree(config.device, one) for one in given))))
+    for (keys, values, new), results in made:
+        for result, old in zip(results, (keys, values), strict=True):
+            assert np.array_equal(result.to_host(), np.concatenate([old, new], 1))
 
 
 # Commands that compute in two allocations at once.
@@ -134,7 +170,7 @@ def test_calls_of_unknown_sizes(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     at_stream = compile_str(text, extra_args=[*CPU, "--compile-to=stream"])
     with ir.Context() as context:
         module = ir.Module.parse(at_stream, context)
-        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, rooms=[2])
+        assert hold_workspace(module.operation) == Workspace(2 << 20, grows=True, rooms=[2, 2])
         assert module.operation.verify()
         program = compile_str(str(module), extra_args=[*CPU, "--compile-from=stream"])
     config = runtime.Config("local-task")
