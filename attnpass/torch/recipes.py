@@ -478,7 +478,38 @@ def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
     return batched
 
 
-_CONV_TRANSPOSED = {2: aten.conv_transpose2d, 3: aten.conv_transpose3d}
+def _transposed(op: Any, dims: int) -> Callable[..., Any]:
+    """A transposed convolution whose import takes batches alone, and fails on as many groups as
+    channels: these are one that is not transposed, of elements with zeros between them."""
+
+    def convolution(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
+        steps, outer, more, gaps = (
+            [sizes] * dims if isinstance(sizes, int) else [*sizes] * (dims // len(sizes))
+            for sizes in (stride, padding, output_padding, dilation)
+        )
+        if x.dim() == dims + 1:
+            options = (steps, outer, more, groups, gaps)
+            return op(x.unsqueeze(0), weight, bias, *options).squeeze(0)
+        if not 1 < groups == x.shape[1]:
+            return NotImplemented
+        for place in range(dims):
+            step, reach = steps[place], gaps[place] * (weight.shape[2 + place] - 1) - outer[place]
+            apart = F.pad(x.movedim(2 + place, -1).unsqueeze(-1), (0, step - 1)).flatten(-2)
+            x = F.pad(apart, (reach, reach + more[place] - step + 1)).movedim(-1, 2 + place)
+        mirrored = weight.flip(*range(2, 2 + dims)).flatten(0, 1).unsqueeze(1)
+        plain = getattr(aten, f"conv{dims}d").default
+        return plain(x, mirrored, bias, [1] * dims, [0] * dims, gaps, groups)
+
+    return convolution
 
 
 def _same_padding(dims: int) -> Callable[..., Any]:
@@ -610,9 +641,11 @@ RECIPES: dict[Any, Callable[..., Any]] = {
             getattr(aten, f"max_pool{dims}d").default,
             getattr(aten, f"avg_pool{dims}d").default,
             getattr(aten, f"adaptive_max_pool{dims}d").default,
-            aten.conv_transpose1d.default if dims == 1 else _CONV_TRANSPOSED[dims].input,
         )
     },
+    aten.conv_transpose1d.default: _transposed(aten.conv_transpose1d.default, 1),
+    aten.conv_transpose2d.input: _transposed(aten.conv_transpose2d.input, 2),
+    aten.conv_transpose3d.input: _transposed(aten.conv_transpose3d.input, 3),
     aten.max_pool2d_with_indices.default: _unbatched(aten.max_pool2d_with_indices.default, 2),
     **{getattr(aten, f"conv{dims}d").padding: _same_padding(dims) for dims in (1, 2, 3)},
 }

@@ -248,6 +248,8 @@ def test_convolutions() -> None:
             self.same = conv(4, 6, (4, 3), padding="same", dilation=(1, 2))
             self.circle = conv(4, 6, 3, padding=(2, 1), padding_mode="circular")
             self.line = torch.nn.Conv1d(4, 4, 4, padding="same", groups=2)
+            self.apart = torch.nn.ConvTranspose1d(4, 4, 4, 2, groups=4)
+            self.image = torch.nn.ConvTranspose2d(4, 8, 3, (2, 3), 1, (1, 2), 4, dilation=(1, 2))
 
         def forward(self, x: Any) -> Any:
             circle = F.pad(x, (2, -1, 0, 3), mode="circular")
@@ -256,6 +258,7 @@ def test_convolutions() -> None:
                 mirrored,
                 *(self.plain(x[0]), self.same(x), self.same(x[0]), self.circle(x), circle),
                 *(self.line(x[:, :, 0]), self.line(x[0, :, 0])),
+                *(self.apart(x[:, :, 0]), self.apart(x[0, :, 0]), self.image(x)),
             )
 
     _same(Convolutions().eval(), torch.randn(2, 4, 8, 8))
