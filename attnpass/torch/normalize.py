@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import AttnError
+from .unsigned import widen_bytes
 from .views import split_views
 
 aten = torch.ops.aten
@@ -53,6 +54,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
     2. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
     3. Views of unknown sizes change one run of dims each.
     4. Arithmetic on sizes is what the importer has.
+    5. Unsigned bytes are computed with in 32 bits.
     """
     for node in list(program.graph.nodes):
         if node.target is aten.scaled_dot_product_attention.default:
@@ -67,6 +69,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
         elif node.target is aten._assert_scalar.default and _is_of_truths(node.args[0]):
             program.graph.erase_node(node)
     split_views(program.graph, PLACES)
+    widen_bytes(program.graph, PLACES)
     program.graph.eliminate_dead_code()
     program.graph_module.delete_all_unused_submodules()
     return program

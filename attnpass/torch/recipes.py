@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.utils import _pytree as pytree
 
 from .einsums import einsum
 from .fast_paths import encoder_layer, self_attention
@@ -55,6 +56,8 @@ COMPOSED = (
     *("aten._weight_norm.default", "aten._weight_norm_interface.default"),
     *("aten.meshgrid.default", "aten.meshgrid.indexing"),
     *("aten.logsumexp.default", "aten.instance_norm.default", "aten.isfinite.default"),
+    # Its infinities are close to all numbers.
+    "aten.isclose.default",
     *(f"aten._upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
     *("aten.clamp_max.Tensor", "aten.alias_copy.default", "aten.broadcast_tensors.default"),
     # Its factors between degrees and radians have six digits.
@@ -70,6 +73,44 @@ def _with_tensor(op: Any) -> Any:
 
 def _fmod(x: Any, y: Any) -> Any:
     return x - torch.div(x, y, rounding_mode="trunc") * y
+
+
+def _equal(x: Any, y: Any) -> Any:
+    """The import takes a tensor for equal to itself, NaN too."""
+    return torch.isnan(x).logical_not() if x is y and x.is_floating_point() else NotImplemented
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return torch.sqrt(x.to(wide).square() + y.to(wide).square()).to(x.dtype)
+
+
+def _smoothed(x: Any, size: Any, corners: bool, scales: Any, weigh: Any) -> Any:
+    """Interpolation of images that smooths them where they shrink, dim by dim: products with what
+    `weigh` has for the distance between a new point and an old one."""
+    for dim, wanted, given in zip((-2, -1), size, scales, strict=True):
+        count = x.shape[dim]
+        step = (
+            (count - 1) / max(wanted - 1, 1) if corners else 1 / given if given else count / wanted
+        )
+        old, new = (
+            torch.arange(n, device=x.device).to(torch.float32) + 0.5 for n in (count, wanted)
+        )
+        weights = weigh((old[:, None] - new * step).abs() / max(step, 1.0))
+        weights = (weights / weights.sum(0)).to(x.dtype)
+        x = torch.matmul(x.movedim(dim, -1), weights).movedim(-1, dim)
+    return x
+
+
+def _smoothly(weigh: Any) -> Callable[..., Any]:
+    return lambda x, size, corners, *scales: _smoothed(
+        x, size, corners, scales or (None, None), weigh
+    )
+
+
+def _cubic(t: Any) -> Any:
+    near, far = (1.5 * t - 2.5) * t * t + 1, ((-0.5 * t + 2.5) * t - 4) * t + 2
+    return torch.where(t < 1, near, torch.where(t < 2, far, 0.0))
 
 
 def _sign(x: Any) -> Any:
@@ -98,6 +139,44 @@ def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = Tr
 def _stable_sort(x: Any, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
     """IREE's sort keeps the order of equal elements."""
     return aten.sort.default(x, dim, descending)
+
+
+def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+    found = [result.narrow(dim, k - 1, 1) for result in torch.sort(x, dim)]
+    value, place = found if keepdim else [result.squeeze(dim) for result in found]
+    return value, place
+
+
+def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
+    count = x.shape[dim] if x.dim() else 0
+    if not isinstance(count, int) or not count:
+        return NotImplemented
+    value, place = _kth(x, (count + 1) // 2, dim, keepdim)
+    if not x.is_floating_point():
+        return value, place
+    # It is NaN where one is.
+    other = torch.isnan(x)
+    first = other.to(torch.int64).argmax(dim, keepdim)
+    other = other.any(dim, keepdim)
+    return torch.where(other, math.nan, value), torch.where(other, first, place)
+
+
+def _extremes_so_far(least: bool) -> Callable[..., Any]:
+    """The largest (least) of those up to a place, and where the last of them is."""
+
+    def extremes(x: Any, dim: int) -> Any:
+        if not x.dim() or not x.is_floating_point():
+            return NotImplemented
+        x = x.movedim(dim, -1)
+        place = torch.arange(x.shape[-1], device=x.device)
+        is_before = place <= place[:, None]
+        terms = torch.where(is_before, x.unsqueeze(-2), math.inf if least else -math.inf)
+        value = terms.amin(-1) if least else terms.amax(-1)
+        is_it = (terms == value.unsqueeze(-1)) | torch.isnan(terms)
+        last = torch.where(is_it & is_before, place, 0).amax(-1)
+        return value.movedim(-1, dim), last.movedim(-1, dim)
+
+    return extremes
 
 
 def _times_real(x: Any, y: Any) -> Any:
@@ -388,12 +467,47 @@ def _cross_entropy(
 
 
 def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
-    """A convolution whose import takes batches alone."""
+    """A convolution or a pooling whose import takes batches alone."""
 
-    def convolution(x: Any, weight: Any, *rest: Any, **named: Any) -> Any:
+    def batched(x: Any, *rest: Any, **named: Any) -> Any:
         if x.dim() != dims + 1:
             return NotImplemented
-        return op(x.unsqueeze(0), weight, *rest, **named).squeeze(0)
+        results = op(x.unsqueeze(0), *rest, **named)
+        return pytree.tree_map(lambda result: result.squeeze(0), results)
+
+    return batched
+
+
+def _transposed(op: Any, dims: int) -> Callable[..., Any]:
+    """A transposed convolution whose import takes batches alone, and fails on as many groups as
+    channels: these are one that is not transposed, of elements with zeros between them."""
+
+    def convolution(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
+        steps, outer, more, gaps = (
+            [sizes] * dims if isinstance(sizes, int) else [*sizes] * (dims // len(sizes))
+            for sizes in (stride, padding, output_padding, dilation)
+        )
+        if x.dim() == dims + 1:
+            options = (steps, outer, more, groups, gaps)
+            return op(x.unsqueeze(0), weight, bias, *options).squeeze(0)
+        if not 1 < groups == x.shape[1]:
+            return NotImplemented
+        for place in range(dims):
+            step, reach = steps[place], gaps[place] * (weight.shape[2 + place] - 1) - outer[place]
+            apart = F.pad(x.movedim(2 + place, -1).unsqueeze(-1), (0, step - 1)).flatten(-2)
+            x = F.pad(apart, (reach, reach + more[place] - step + 1)).movedim(-1, 2 + place)
+        mirrored = weight.flip(*range(2, 2 + dims)).flatten(0, 1).unsqueeze(1)
+        plain = getattr(aten, f"conv{dims}d").default
+        return plain(x, mirrored, bias, [1] * dims, [0] * dims, gaps, groups)
 
     return convolution
 
@@ -497,7 +611,12 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.fmax.default: _of_numbers(torch.maximum),
     aten.fmin.default: _of_numbers(torch.minimum),
-    aten.hypot.default: lambda x, y: torch.sqrt(x * x + y * y),
+    aten.hypot.default: _hypot,
+    aten.eq.Tensor: _equal,
+    aten.__lshift__.Tensor: torch.bitwise_left_shift,
+    aten.__rshift__.Tensor: torch.bitwise_right_shift,
+    aten._upsample_bilinear2d_aa.default: _smoothly(lambda t: torch.where(t < 1, 1 - t, 0.0)),
+    aten._upsample_bicubic2d_aa.default: _smoothly(_cubic),
     aten.signbit.default: _signbit,
     aten.copysign.Tensor: _copysign,
     aten.xlogy.Tensor: _xlogy,
@@ -509,12 +628,25 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: self_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten.pad.default: _pad,
+    aten.median.dim: _median,
+    aten.median.default: lambda x: _median(x.reshape(-1), 0)[0],
+    aten.kthvalue.default: _kth,
+    aten.cummax.default: _extremes_so_far(False),
+    aten.cummin.default: _extremes_so_far(True),
     **{
-        getattr(aten, f"conv{dims}d").default: _unbatched(
-            getattr(aten, f"conv{dims}d").default, dims
-        )
+        op: _unbatched(op, dims)
         for dims in (1, 2, 3)
+        for op in (
+            getattr(aten, f"conv{dims}d").default,
+            getattr(aten, f"max_pool{dims}d").default,
+            getattr(aten, f"avg_pool{dims}d").default,
+            getattr(aten, f"adaptive_max_pool{dims}d").default,
+        )
     },
+    aten.conv_transpose1d.default: _transposed(aten.conv_transpose1d.default, 1),
+    aten.conv_transpose2d.input: _transposed(aten.conv_transpose2d.input, 2),
+    aten.conv_transpose3d.input: _transposed(aten.conv_transpose3d.input, 3),
+    aten.max_pool2d_with_indices.default: _unbatched(aten.max_pool2d_with_indices.default, 2),
     **{getattr(aten, f"conv{dims}d").padding: _same_padding(dims) for dims in (1, 2, 3)},
 }
 

@@ -59,6 +59,11 @@ class DecomposedOp:
             for dim in kind.tensor_type.shape.dim
         ]
 
+    def element(self, name: str) -> int | None:
+        """The type of a value's elements, as ONNX numbers them."""
+        kind = self._types.get(name)
+        return None if kind is None else kind.tensor_type.elem_type
+
     def known(self, name: str) -> np.ndarray | None:
         found = self._weights.get(name)
         return None if found is None else onnx.numpy_helper.to_array(found)

@@ -8,6 +8,8 @@ import onnx
 from .op import TO_THE_END, DecomposedOp, Decomposition
 
 _FLOAT, _INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+_UINT8, _INT32 = onnx.TensorProto.UINT8, onnx.TensorProto.INT32
+_FLOATS = (_FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE)
 
 
 def _lrn(body: DecomposedOp) -> None:
@@ -135,6 +137,32 @@ def _quantised_product(body: DecomposedOp) -> None:
         body.give(0, body("QuantizeLinear", made, scale, zero))
 
 
+def _cast(body: DecomposedOp) -> None:
+    """Floats become unsigned bytes by way of 32 bits: above 127 IREE's are 127."""
+    wanted, value = body.attribute("to", 0), body.input(0)
+    body.attribute("saturate", 1)
+    if wanted == _UINT8 and body.element(value) in _FLOATS:
+        body.give(0, body("Cast", body("Cast", value, to=_INT32), to=_UINT8))
+
+
+def _unsigned(body: DecomposedOp) -> None:
+    """Unsigned bytes in 32 bits: IREE takes them for signed."""
+    count = len(body.node.input)
+    values = [body.input(place) for place in range(count)]
+    fmod = body.attribute("fmod", 0)
+    if body.element(values[0]) == _UINT8:
+        wide = [body("Cast", value, to=_INT32) if value else "" for value in values]
+        more = {"fmod": fmod} if fmod else {}
+        body.give(0, body("Cast", body(body.node.op_type, *wide, **more), to=_UINT8))
+
+
+def _equal(body: DecomposedOp) -> None:
+    """IREE takes a tensor for equal to itself, NaN too."""
+    one, other = body.input(0), body.input(1)
+    if one == other and body.element(one) in _FLOATS:
+        body.give(0, body("Not", body("IsNaN", one)))
+
+
 def _reduce_prod(body: DecomposedOp) -> None:
     """Of dims that are known: one half times the other."""
     value = body.input(0)
@@ -194,9 +222,14 @@ def _tensor_scatter(body: DecomposedOp) -> None:
 
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
+    "Cast": _cast,
+    "Clip": _unsigned,
+    "Div": _unsigned,
+    "Equal": _equal,
     "GridSample": _grid_sample,
     "LRN": _lrn,
     "MatMul": _matmul,
+    "Mod": _unsigned,
     "Pad": _pad,
     "QLinearMatMul": _quantised_product,
     "ReduceProd": _reduce_prod,

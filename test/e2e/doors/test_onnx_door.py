@@ -370,6 +370,14 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("ReduceProd", ["x", "last"], ["product"]),
             node("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["q"]),
             node("Pow", ["x", "minus"], ["power"]),
+            node("Div", ["a", "seven"], ["div"]),
+            node("Mod", ["a", "seven"], ["mod"]),
+            node("Clip", ["a", "seven", "az"], ["clip"]),
+            node("Cast", ["a"], ["floats"], to=kind),
+            node("Add", ["floats", "as"], ["more"]),
+            node("Cast", ["more"], ["bytes"], to=onnx.TensorProto.UINT8),
+            node("Log", ["x"], ["log"]),
+            node("Equal", ["log", "log"], ["same"]),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -385,6 +393,8 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             ("product", kind, ["b", 6, 4, 1]),
             ("q", onnx.TensorProto.UINT8, [2, 3, 5]),
             ("power", kind, ["b", 6, 4, 5]),
+            *((name, onnx.TensorProto.UINT8, a.shape) for name in ("div", "mod", "clip", "bytes")),
+            ("same", onnx.TensorProto.BOOL, ["b", 6, 4, 5]),
         ],
         20,
         {
@@ -393,6 +403,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             "cuts": np.array([0, 0, -1, 1, 0, 0, 0, 0]),
             "last": np.array([-1]),
             "minus": np.float32(-3),
+            "seven": np.uint8(7),
             **{
                 name: np.asarray(number, np.uint8 if name.endswith("z") else np.float32)
                 for name, number in zip(named, numbers, strict=True)
@@ -400,7 +411,11 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
         },
     )
     x[0, 0, 0, :2] = 0.0, -0.0
-    lrn, vector, wrap, cut, grids, product, q, power = attnpass.onnx.compile(model)(x, grid, a, b)
+    results = attnpass.onnx.compile(model)(x, grid, a, b)
+    lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same = results
+    for got, right in zip(unsigned, (a // 7, a % 7, a.clip(7, 100), a), strict=True):
+        assert np.array_equal(got, right)
+    assert np.array_equal(same, x >= 0)
     wide = x.astype(np.float64)
     sums = np.stack([(wide[:, max(c - 1, 0) : c + 3] ** 2).sum(1) for c in range(6)], 1)
     assert rel_error(lrn, wide / (1 + 0.5 / 4 * sums) ** 0.75) < 2e-5

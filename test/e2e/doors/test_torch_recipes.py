@@ -29,7 +29,9 @@ def _same(model: Any, *args: Any, **kwargs: Any) -> Any:
     leaves = torch.utils._pytree.tree_leaves
     for ours, theirs in zip(leaves(got), leaves(wanted), strict=True):
         assert ours.shape == theirs.shape
-        torch.testing.assert_close(ours.double(), theirs.double(), rtol=1e-5, atol=2e-6)
+        torch.testing.assert_close(
+            ours.double(), theirs.double(), rtol=1e-5, atol=2e-6, equal_nan=True
+        )
     return fast
 
 
@@ -46,7 +48,7 @@ class Of(torch.nn.Module):
 
 def test_elementwise_ops() -> None:
     def ops(x: Any, y: Any, i: Any) -> Any:
-        products = x @ y.mT
+        products, wild = x @ y.mT, torch.log(x)
         return (
             *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
             *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
@@ -57,6 +59,13 @@ def test_elementwise_ops() -> None:
             torch.histc(i.float(), 4, 0, 4),
             torch.slice_scatter(products, 3 * products[:, :4], 1, 1, 5),
             *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
+            *(y.cummax(1), wild.cummin(-1)[0], y.median(-1), wild.median(0)[0], y.kthvalue(2, 1)),
+            *(F.max_pool2d(x, 2), F.conv_transpose2d(x, y[:, :3, :3, None].mT), y.median()),
+            *(torch.isfinite(wild), torch.isclose(wild, wild.flip(0)), wild == wild),
+            *(
+                F.interpolate(x[None], size=size, mode=mode, antialias=True)
+                for size, mode in (((4, 5), "bilinear"), ((9, 3), "bicubic"))
+            ),
             *(torch.cdist(x, y), torch.cdist(x, y, 1), F.fold(x.mT, (4, 8), 2, 1, (1, 0), 3)),
             torch.searchsorted(x.sort(-1)[0], y, right=True),
             F.grid_sample(x[:, None], y[:, None, :, :2], align_corners=False),
@@ -81,6 +90,33 @@ def test_elementwise_ops() -> None:
     x, y = torch.randn(2, 2, 6, 8).unbind()
     x[0, 0, 0] = 0.0
     _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
+
+
+def test_unsigned_bytes() -> None:
+    """IREE's import computes with them as if they had a sign, and lacks quotients of bytes."""
+
+    def ops(x: Any, y: Any, signed: Any, packed: Any, pixels: Any) -> Any:
+        square = x.view(16, 16)
+        return (
+            *(x / 255, x * 0.5, x > 200, x == 255, x.clamp(10, 200), torch.maximum(x, y)),
+            *(x // 3, x % y, torch.div(x, y, rounding_mode="trunc"), ~x >> 2, x - y),
+            *(torch.sort(square, dim=0, descending=True), square.topk(3, 0), square.max(1)),
+            *(square.sum(1), x.argmax(), square.all(1), torch.where(x > 128, x, 200)),
+            *(square.permute(1, 0) * 1.0, F.pad(square, (1, 1)), pixels.to(torch.uint8)),
+            *(signed // 3, signed // signed.flip(0), signed % 5),
+            (packed[:, None] >> torch.arange(0, 32, 4, dtype=torch.int32)[:, None]) & 15,
+            packed << torch.arange(8),
+        )
+
+    x = torch.arange(256).to(torch.uint8)
+    y, signed = x.flip(0) // 2 + 1, ((x.int() - 128) | 1).to(torch.int8)
+    packed = torch.randint(-(2**31), 2**31 - 1, (2, 8)).int()
+    fast = _same(Of(ops), x, y, signed, packed, torch.arange(0, 255.5, 0.5))
+    leaves = torch.utils._pytree.tree_leaves
+    pixels = torch.tensor([3.0, 127.9, 128.0, 255.9] * 128)[:511]
+    args = (x, y, signed, packed, pixels)
+    kinds = [result.dtype for result in leaves(ops(*args))]
+    assert [result.dtype for result in leaves(fast(*args))] == kinds
 
 
 def test_scatters_by_a_dim_from_behind() -> None:
@@ -212,6 +248,8 @@ def test_convolutions() -> None:
             self.same = conv(4, 6, (4, 3), padding="same", dilation=(1, 2))
             self.circle = conv(4, 6, 3, padding=(2, 1), padding_mode="circular")
             self.line = torch.nn.Conv1d(4, 4, 4, padding="same", groups=2)
+            self.apart = torch.nn.ConvTranspose1d(4, 4, 4, 2, groups=4)
+            self.image = torch.nn.ConvTranspose2d(4, 8, 3, (2, 3), 1, (1, 2), 4, dilation=(1, 2))
 
         def forward(self, x: Any) -> Any:
             circle = F.pad(x, (2, -1, 0, 3), mode="circular")
@@ -220,6 +258,7 @@ def test_convolutions() -> None:
                 mirrored,
                 *(self.plain(x[0]), self.same(x), self.same(x[0]), self.circle(x), circle),
                 *(self.line(x[:, :, 0]), self.line(x[0, :, 0])),
+                *(self.apart(x[:, :, 0]), self.apart(x[0, :, 0]), self.image(x)),
             )
 
     _same(Convolutions().eval(), torch.randn(2, 4, 8, 8))
