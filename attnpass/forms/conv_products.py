@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
+from ..attention.barrier import barrier_behind, compute_barrier
 from ..ir import (
     Builder,
     Size,
@@ -27,15 +27,14 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.bodies import yielded
 from ..ir.limits import ASSUMED_EXTENT
 from ..machines import names_backend
 from ..passes import OpPass
+from . import windows
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 # On CPUs alone.
 _SOLID = "linalg.conv_3d_ncdhw_fcdhw"
-_DEPTHWISE = "linalg.depthwise_conv_2d_nchw_chw"
 _GROUPED = "linalg.conv_2d_ngchw_gfchw"
 _NARROW = ("f16", "bf16")
 # Of more taps a channel's sum is longer than a body should be.
@@ -54,9 +53,10 @@ class ConvProducts(OpPass):
         result = patches * weights + bias                           a product of rows
 
     A kernel of one pixel needs no copy, one whose patches do not overlap (the first layer of ViT)
-    only another order. Of a depthwise convolution each result is the sum of its few taps in one
-    elementwise loop, channels last. Those of groups have a product for each, where a GB holds the
-    patches.
+    only another order. Those of groups have a product for each, where a GB holds the patches. Of a
+    depthwise convolution, and on CUDA of a pool, each result is made of its few taps in one
+    elementwise loop (`windows.py`), which reads the image where it lies, without a padded copy; of
+    sizes that are unknown, channels last.
 
     On CUDA, of 16 bits: IREE 3.13 multiplies them at 58 TFLOPS, a tenth of an H200's (3 x 3 of
     640 channels, 2 x 64 x 64: 1.04 ms), reads channels of depthwise ones one by one (31 taps, 8 x
@@ -74,15 +74,23 @@ class ConvProducts(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (*_CONVOLUTIONS, _SOLID, _DEPTHWISE, _GROUPED)
+        return op.name in (*_CONVOLUTIONS, _SOLID, windows.DEPTHWISE, _GROUPED, *windows.POOLS)
 
     def change(self, op: ir.Operation) -> str:
         if op.name == _GROUPED:
             return "each group is a product of patches" if _grouped(op) else ""
+        found = None if _on_cpu(op) else windows.find(op)
+        if found is not None and not found.is_turned:
+            made, last = found.made(), windows.end_of(op)
+            op.results[0].replace_all_uses_with(made)
+            barrier_behind(last if last != op else made.owner)
+            return f"makes each element of its {math.prod(found.kernel)} taps"
+        if op.name in windows.POOLS:
+            return ""
         conv = _read(op)
         if conv is None:
             return ""
-        if op.name != _DEPTHWISE:
+        if op.name != windows.DEPTHWISE:
             _replace(conv, _product(conv))
             return "is a product of patches with its weights"
         if math.prod(conv.kernel) > _MOST_TAPS:
@@ -138,7 +146,7 @@ def _read(op: ir.Operation) -> _Convolution | None:
         shapes += [ranked_shape(image)[2:], batch_and_pixels[1:]]
     if any(size is None for size in itertools.chain(*shapes)):
         return None
-    bias = _bias(start)
+    bias = windows.bias_of(start)
     if bias is None and element_number(start) != 0:
         return None
     dims = len(batch_and_pixels) - 2
@@ -169,7 +177,7 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
     made = defining_op(_below_pads(conv.image))
     if made is not None and made.name == "tensor.insert_slice":
         return False
-    if conv.op.name == _DEPTHWISE:
+    if conv.op.name == windows.DEPTHWISE:
         return True
     cells = [size if isinstance(size, int) else None for size in conv.result]
     channels, *taps = (size or 1 for size in ranked_shape(conv.weights))
@@ -182,15 +190,6 @@ def _below_pads(value: ir.Value) -> ir.Value:
     while (op := defining_op(value)) is not None and op.name in ("tensor.pad", "tensor.cast"):
         value = op.operands[0]
     return value
-
-
-def _bias(start: ir.Value) -> ir.Value | None:
-    """The numbers of channels that what a convolution begins with repeats."""
-    op = defining_op(start)
-    if op is None or op.name != "linalg.broadcast" or len(ranked_shape(op.operands[0])) != 1:
-        return None
-    repeated = list(op.attributes["dimensions"])
-    return op.operands[0] if 1 not in repeated else None
 
 
 def _is_rounding(op: ir.Operation) -> bool:
@@ -215,8 +214,8 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     build, image = conv.build, conv.image
     rank = len(sizes_of(image))
     order = [0, *range(2, rank), 1]
-    padded = _padded(image)
-    if padded is None:
+    padded = windows.padded_by_number(image)
+    if padded is None or not has_one_use(image):
         return build.transpose(image, order)
     (inner, sides, number) = padded
     sizes = [sizes_of(image)[dim] for dim in order]
@@ -225,19 +224,6 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     # Apart from the pad: IREE 3.13 turns an image through shared memory where it is written whole.
     turned = compute_barrier(build, build.transpose(inner, order))
     return build.pad(turned, kind, low, high, number)
-
-
-def _padded(image: ir.Value) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
-    """What is padded on sides of known sizes with a number, these and that; None for no such."""
-    op = defining_op(image)
-    if op is None or op.name != "tensor.pad" or len(op.operands) > 1 or not has_one_use(image):
-        return None
-    sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
-    number = yielded(op)
-    made = defining_op(number)
-    fixed = made is not None and made.name == "arith.constant"
-    fixed = fixed and made is not None and made.block != op.regions[0].blocks[0]
-    return (op.operands[0], sides, number) if fixed and min(map(min, sides)) >= 0 else None
 
 
 def _product(conv: _Convolution) -> ir.Value:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..codegen.kernel import cuda_kernels
+from ..codegen.kernel import cuda_kernels, mark_lowered
 from ..ir import (
+    Refusal,
     body_names,
     collect,
     element_bytes,
@@ -28,7 +29,9 @@ from ..ir import (
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
-from . import strided_sums
+from ..report.ops import op_of
+from . import lane_sums, strided_sums
+from .lane_loops import THREADS
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION = "lowering_config"
@@ -44,6 +47,8 @@ _WORKGROUPS = 264
 # are so many at most, and the numbers from which on a lane reads four at once, not 4 bytes.
 _LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
+# Of fewer numbers a thread's sum is IREE's.
+_LEAST_SUM = 24
 
 
 class ShortRows(Pass):
@@ -59,6 +64,10 @@ class ShortRows(Pass):
     EVA-02: 509 us). Here it is a workgroup's, as one of unknown size would be: lanes read side by
     side, and those behind the end nothing.
 
+    Sums that lanes take no whole steps of, over a row (the mean of 7 x 7 pixels) or a column of odd
+    lines, are loops of ours (`lane_sums.py`): threads side by side share each, and meet in shared
+    memory.
+
     A product of up to eight rows reads its weights once, not once a row (4 x 1024 times 50257 x
     1024 in f16: 123 -> 33 us, PyTorch 72).
     """
@@ -70,7 +79,7 @@ class ShortRows(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
-        for function in cuda_kernels(module):
+        for function in list(cuda_kernels(module)):
             if few := _configure_few(function):
                 what = f"a workgroup of it multiplies {few} rows by what it reads, not one"
                 context.report.record(function, "fitted", what, rows=few)
@@ -83,11 +92,37 @@ class ShortRows(Pass):
                 what = f"its {threads} threads a workgroup read side by side what they sum"
                 context.report.record(function, "fitted", what, threads=threads)
                 changed = True
+            elif said := _emit_sums(function, context):
+                changed = said
             elif size := _configure_odd(function):
                 what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
         return changed
+
+
+def _emit_sums(function: ir.Operation, context: PassContext) -> bool:
+    """Puts loops of ours in the place of a kernel's sums; not where IREE's lanes have whole steps
+    of a row, or a thread adds up few numbers."""
+    sums = lane_sums.read(function)
+    if isinstance(sums, Refusal) or sums.count < _LEAST_SUM or _has_whole_steps(sums.op):
+        return False
+    about, what = op_of(function), sums.words
+    sums.emit()
+    info = printed.with_threads(function.attributes["translation_info"], THREADS, _LANES)
+    set_attribute(function, "translation_info", info)
+    mark_lowered(function)
+    context.report.record(about, "fitted", what, threads=THREADS)
+    return True
+
+
+def _has_whole_steps(op: ir.Operation) -> bool:
+    """Whether IREE's lanes take a sum in whole steps."""
+    if _CONFIGURATION not in op.attributes:
+        return False
+    steps = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
+    sizes = loop_sizes(op)
+    return bool(steps) and not any((sizes[at] or 0) % step for at, step in enumerate(steps) if step)
 
 
 @dataclass(frozen=True)

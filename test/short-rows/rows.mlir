@@ -1,5 +1,5 @@
 // A workgroup sums several rows of a head's width; rows that subgroups do not divide, and too few
-// of them, keep IREE's workgroups.
+// of them, keep IREE's workgroups. Sums without whole steps of lanes are loops of ours.
 //
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.json
@@ -150,10 +150,15 @@ func.func @down(%x: tensor<800x256xf16>) -> tensor<256xf32> {
   return %sum : tensor<256xf32>
 }
 
-// Lines that no lanes' reads divide keep IREE's thread a sum, which copies none of them.
+// Lines that no lanes' reads divide: 8 threads, a line apart, share each of 32 sums.
 // CHECK-LABEL: func.func @odd_lines_dispatch_0
-// CHECK-NOT: lane_basis
-// CHECK: return
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1] subgroup_size = 32
+// CHECK: scf.forall ({{.*}}) in (7)
+// CHECK: scf.for {{.*}} -> (f32)
+// CHECK-COUNT-8: memref.load
+// CHECK: memref.alloc() : memref<8x32xf32, #gpu.address_space<workgroup>>
+// CHECK: gpu.barrier
+// TOLD: 8 threads of a workgroup share each of its sums
 func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
   %zero = arith.constant 0.0 : f32
   %sums = tensor.empty() : tensor<201xf32>
