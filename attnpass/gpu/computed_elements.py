@@ -59,7 +59,7 @@ class ComputedElements:
                 build.store(value, self.written, indices, inside)
 
         emit(self.end, -(-total // THREADS), body)
-        lane_bodies.erase(self.end, [self.op])
+        lane_bodies.erase([self.end], [self.op])
 
 
 def read(

@@ -100,12 +100,12 @@ def made(
     return named(last.operands[0])
 
 
-def erase(end: ir.Operation, ops: list[ir.Operation]) -> None:
+def erase(ends: list[ir.Operation], ops: list[ir.Operation]) -> None:
     """Erases the ops of a kernel, the last first, and what stores and loads for them alone."""
     read = [value for op in ops for value in op.operands]
     read += [one.operands[0] for op in ops for one in extracts(op)]
     loads = _makers(value for value in read if defining_op(value) not in ops)
-    erase_unused([end, *ops])
+    erase_unused([*ends, *ops])
     fills = [op for op in loads if op.name == "linalg.fill" and not is_used(op.results[0])]
     loads = _makers(
         [op.results[0] for op in loads if op not in fills] + [op.operands[1] for op in fills]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..codegen.kernel import STORES
 from ..ir import (
     Builder,
     Refusal,
@@ -18,7 +19,6 @@ from ..ir import (
     iterator_kinds,
     loop_sizes,
     loops_read,
-    maps,
     reduces,
     scalar_number,
     users,
@@ -46,12 +46,15 @@ _LARGEST = tuple(
 
 @dataclass(frozen=True)
 class LaneSums:
-    """A kernel that sums by one op and has elementwise ops make its result of the sums, `rest`.
-    `parts` threads of a workgroup share a sum: side by side along what is summed where that lies
-    so in memory, `along`, else a line apart."""
+    """A kernel that sums by one op what elementwise ops make, `before`, and has others make its
+    result of the sums, `rest`. What is made before may be a result, too, by its place in `stored`.
+    `parts` threads of a workgroup share a sum: side by side along what is summed where that lies so
+    in memory, `along`, else a line apart."""
 
     op: ir.Operation
+    before: tuple[ir.Operation, ...]
     rest: tuple[ir.Operation, ...]
+    stored: Mapping[ir.Value, tuple[ir.Operation, ir.Value]]
     end: ir.Operation
     written: ir.Value
     kept: tuple[int, ...]
@@ -101,7 +104,8 @@ class LaneSums:
             self._store(build, indices, sums, inside)
 
         emit(self.end, -(-total // each), body)
-        lane_bodies.erase(self.end, [*reversed(self.rest), self.op])
+        ends = [self.end, *(end for end, _ in self.stored.values())]
+        lane_bodies.erase(ends, [*reversed(self.rest), self.op, *reversed(self.before)])
 
     def _sum(self, build: LaneLoops, indices: Mapping[int, ir.Value], part: ir.Value) -> ir.Value:
         """The sum of what is at `part`, and every so many places behind it."""
@@ -141,11 +145,13 @@ class LaneSums:
         return sums
 
     def _made(self, build: LaneLoops, indices: Mapping[int, ir.Value], sums: ir.Value) -> ir.Value:
-        arguments = lane_bodies.arguments(self.op)
-        given = {arguments[-1]: sums}
-        for argument, (value, dims) in zip(arguments[:-1], loops_read(self.op), strict=False):
-            given[argument] = _loaded(build, value, dims, indices)
-        return lane_bodies.made(self.op, build, indices, given)
+        known: dict[ir.Value, ir.Value] = {}
+        for op in self.before:
+            known[op.results[0]] = value = _made(op, build, indices, known)
+            if op.results[0] in self.stored:
+                _, memref = self.stored[op.results[0]]
+                build.put(value, memref, [indices[loop] for loop in loops_written(op)])
+        return _made(self.op, build, indices, known, sums)
 
     def _add(
         self, build: LaneLoops, shared: ir.Value, part: ir.Value, own: ir.Value, half: int
@@ -176,15 +182,7 @@ class LaneSums:
         def store(inner: Builder) -> list[ir.Value]:
             lanes = build.inside(inner)
             for op in self.rest:
-                own, given = dict(enumerate(at)), {}
-                for argument, (value, dims) in zip(
-                    lane_bodies.arguments(op), loops_read(op), strict=False
-                ):
-                    if value in known:
-                        given[argument] = known[value]
-                    elif argument != lane_bodies.arguments(op)[-1]:
-                        given[argument] = _loaded(lanes, value, dims, own)
-                known[op.results[0]] = lane_bodies.made(op, lanes, own, given)
+                known[op.results[0]] = _made(op, lanes, dict(enumerate(at)), known)
             last = self.rest[-1] if self.rest else self.op
             lanes.store(known[last.results[0]], self.written, at, None)
             return []
@@ -195,13 +193,25 @@ class LaneSums:
             build.build.conditional(inside, [], store, lambda _: [])
 
 
-def _loaded(
-    build: LaneLoops, value: ir.Value, dims: maps.Positions, indices: Mapping[int, ir.Value]
+def _made(
+    op: ir.Operation,
+    build: LaneLoops,
+    indices: Mapping[int, ir.Value],
+    known: Mapping[ir.Value, ir.Value],
+    sums: ir.Value | None = None,
 ) -> ir.Value:
-    memref = source_of(value)
-    assert memref is not None, "it has been read before"
-    places = [build.number(0) if loop is None else indices[loop] for loop in dims]
-    return build.get(memref, places)
+    """What the body of an op makes at these indices: of what is `known` of the ops in front of it,
+    of what is in buffers, and of the `sums` so far."""
+    *arguments, last = lane_bodies.arguments(op)
+    given = {} if sums is None else {last: sums}
+    for argument, (value, dims) in zip(arguments, loops_read(op), strict=False):
+        memref = source_of(value)
+        if value in known:
+            given[argument] = known[value]
+        elif memref is not None:
+            places = [build.number(0) if loop is None else indices[loop] for loop in dims]
+            given[argument] = build.get(memref, places)
+    return lane_bodies.made(op, build, indices, given)
 
 
 def loops_written(op: ir.Operation) -> list[int]:
@@ -220,9 +230,10 @@ def read(function: ir.Operation) -> LaneSums | Refusal:
         if op.name != "linalg.fill"
     ]
     sums = [op for op in ops if op.name == "linalg.generic" and reduces(op)]
-    if len(sums) != 1 or ops[0] != sums[0] or any(len(op.results) != 1 for op in ops):
-        return Refusal("it is not one sum, and what is made of it")
-    (op,), rest = sums, ops[1:]
+    if len(sums) != 1 or any(len(op.results) != 1 for op in ops):
+        return Refusal("it is not one sum, what it sums, and what is made of it")
+    (op,) = sums
+    before, rest = ops[: ops.index(op)], ops[ops.index(op) + 1 :]
     start, last = filled_with(op.operands[len(op.operands) - 1]), defining_op(yielded(op))
     if not loops_read(op) or is_contraction(op) or not combines(op) or start is None:
         return Refusal("it does not just sum")
@@ -230,69 +241,72 @@ def read(function: ir.Operation) -> LaneSums | Refusal:
     zero = 0 in (scalar_number(start), whole_number(start))
     if last.name not in _LARGEST and not (last.name in _ADDS and zero):
         return Refusal("it does not just sum")
-    if (refusal := _why_not(op, rest)) is not None:
+    if (refusal := _why_not(before, op, rest)) is not None:
         return refusal
-    target = target_of(rest[-1] if rest else op)
-    if target is None or not lane_bodies.is_known(target[1]):
-        return Refusal("its result is not stored alone")
+    target, stored = target_of(rest[-1] if rest else op), {}
+    for one in before:
+        ends = [user for user in users(one.results[0]) if user not in ops]
+        if ends:
+            stored[one.results[0]] = (ends[0], ends[0].operands[1])
+        if len(ends) > 1 or any(end.name != STORES[0] for end in ends):
+            return Refusal("its results are not stored alone")
+    written = [memref for _, memref in stored.values()]
+    if target is None or not all(map(lane_bodies.is_known, (target[1], *written))):
+        return Refusal("its results are not stored alone")
     sizes = {loop: size or 0 for loop, size in loop_sizes(op).items()}
-    kinds = iterator_kinds(op)
     if not all(sizes.values()) or math.prod(sizes.values()) >= 1 << 31:
         return Refusal("sizes are known only at run time")
-    return _plan(op, tuple(rest), target, sizes, kinds)
+    along, parts, order = _plan([*before, op], sizes)
+    kept = tuple(loop for loop in order if loop in loops_written(op))
+    summed = tuple(loop for loop in order if loop not in kept)
+    around = (tuple(before), tuple(rest), stored, *target)
+    return LaneSums(op, *around, kept, summed, sizes, along, parts)
 
 
-def _plan(
-    op: ir.Operation,
-    rest: tuple[ir.Operation, ...],
-    target: tuple[ir.Operation, ir.Value],
-    sizes: Mapping[int, int],
-    kinds: Sequence[str],
-) -> LaneSums | Refusal:
-    reads = [(value, dims) for value, dims in loops_read(op)[:-1] if dims]
-    whole = max(reads, key=lambda one: len({*one[1]} - {None}), default=None)
-    line = whole[1][-1] if whole is not None else None
-    summed = [loop for loop, kind in enumerate(kinds) if kind == _REDUCTION]
-    kept = [loop for loop, kind in enumerate(kinds) if kind != _REDUCTION]
-    if whole is not None:
-        order = {loop: at for at, loop in enumerate(whole[1])}
-        summed.sort(key=lambda loop: order.get(loop, -1))
-        kept.sort(key=lambda loop: order.get(loop, -1))
-    along = line is None or kinds[line] == _REDUCTION
-    count = math.prod(sizes[loop] for loop in summed)
-    if along:
-        # Each thread reads a few numbers, if others lie in the same row.
-        parts = min(THREADS, max(1, 1 << (max(count // 4, 1)).bit_length() - 1))
-    else:
-        parts = min(THREADS // _LANES, 1 << (max(count // 4, 1)).bit_length() - 1)
-    return LaneSums(op, rest, *target, tuple(kept), tuple(summed), sizes, along, parts)
+def _plan(ops: list[ir.Operation], sizes: Mapping[int, int]) -> tuple[bool, int, list[int]]:
+    """Whether threads lie along what is summed, how many share a sum, and loops from those of far
+    elements to those of near ones."""
+    kinds = iterator_kinds(ops[-1])
+    reads = [dims for op in ops for value, dims in loops_read(op)[:-1] if dims and is_whole(value)]
+    whole = max(reads, key=lambda dims: len({*dims} - {None}), default=())
+    order = sorted(sizes, key=lambda loop: whole.index(loop) if loop in whole else -1)
+    along = not whole or whole[-1] is None or kinds[whole[-1]] == _REDUCTION
+    count = math.prod(size for loop, size in sizes.items() if kinds[loop] == _REDUCTION)
+    # Each thread reads a few numbers.
+    parts = 1 << max(count // 4, 1).bit_length() - 1
+    return along, min(parts, THREADS if along else THREADS // _LANES), order
 
 
-def _why_not(op: ir.Operation, rest: Sequence[ir.Operation]) -> Refusal | None:
+def _why_not(
+    before: Sequence[ir.Operation], op: ir.Operation, rest: Sequence[ir.Operation]
+) -> Refusal | None:
     """What keeps the ops of a kernel from being loops of ours."""
-    written = loops_written(op)
-    if sorted(written) != [at for at, kind in enumerate(iterator_kinds(op)) if kind != _REDUCTION]:
+    written, kinds = loops_written(op), iterator_kinds(op)
+    if sorted(written) != [at for at, kind in enumerate(kinds) if kind != _REDUCTION]:
         return Refusal("its result has not the loops that are left")
-    made = {op.results[0]}
-    everywhere = tuple(range(len(written)))
-    for one in (op, *rest):
-        if (refusal := lane_bodies.why_not(one)) is not None:
-            return refusal
+    made: set[ir.Value] = set()
+    for one in (*before, op, *rest):
         if one.name != "linalg.generic" or not loops_read(one):
             return Refusal("one of its ops is no loop")
-        if one is not op and (reduces(one) or len(iterator_kinds(one)) != len(written)):
-            return Refusal("what is made of its sums has other loops")
+        if (refusal := lane_bodies.why_not(one)) is not None:
+            return refusal
+        if one == op or one not in rest:
+            everywhere = tuple(range(len(kinds)))
+        else:
+            everywhere = tuple(range(len(written)))
+        alike = len(iterator_kinds(one)) == len(everywhere)
+        if one != op and (reduces(one) or tuple(loops_written(one)) != everywhere or not alike):
+            return Refusal("one of its ops has other loops")
         for value, dims in loops_read(one)[:-1]:
-            if value in made:
-                if dims != everywhere:
-                    return Refusal("what is made of its sums has another order")
-            elif not is_whole(value):
+            if value in made and dims != everywhere:
+                return Refusal("one of its ops reads another in another order")
+            if value not in made and not is_whole(value):
                 return Refusal("it reads what is in no buffer")
-        if one is not op and tuple(loops_written(one)) != everywhere:
-            return Refusal("what is made of its sums has another order")
-        made.add(one.results[0])
-        if any(user not in rest for user in users(one.results[0])) and one is not [op, *rest][-1]:
-            return Refusal("it has several results")
+        # What is behind the sum is made once, of sums.
+        made = {one.results[0]} if one == op else {*made, one.results[0]}
+    for one in (op, *rest)[:-1]:
+        if any(user not in rest for user in users(one.results[0])):
+            return Refusal("it has several results of its sums")
     return None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..codegen.kernel import cuda_kernels, mark_lowered
+from ..codegen.kernel import STORES, cuda_kernels, mark_lowered
 from ..ir import (
     Refusal,
     body_names,
@@ -25,6 +25,7 @@ from ..ir import (
     product,
     reduces,
     set_attribute,
+    users,
 )
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
@@ -286,7 +287,8 @@ def _configure_odd(function: ir.Operation) -> int:
        threads, or elementwise; or it is a product;
     2. where one of the ops is no loop over whole rows, elementwise or summing along them, whose
        tensors have the row's dim last, nor an elementwise one of what rows give; or has dims of
-       its own.
+       its own;
+    3. where what is summed is a result, too: IREE 3.13 cannot bufferize the masked tiles of both.
     """
     ops = _loops(function)
     roots = [op for op in ops if _CONFIGURATION in op.attributes]
@@ -300,6 +302,8 @@ def _configure_odd(function: ir.Operation) -> int:
         return 0
     shared = [[loops.along_the_same(root, loop, op) for loop in range(row + 1)] for op in ops]
     along = [op for op, places in zip(ops, shared, strict=True) if places[row]]
+    if any(map(_is_summed_and_stored, along)):
+        return 0
     for op, places in zip(ops, shared, strict=True):
         fits = _is_along(op, places[row]) if places[row] else _is_elementwise(op)
         if not fits or {*itertools.chain(*places)} != {*range(len(iterator_kinds(op)))}:
@@ -321,6 +325,12 @@ def _configure_odd(function: ir.Operation) -> int:
     info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
     set_attribute(function, "translation_info", info)
     return size
+
+
+def _is_summed_and_stored(op: ir.Operation) -> bool:
+    readers = users(op.results[0])
+    summed = any(reader.name == "linalg.generic" and reduces(reader) for reader in readers)
+    return summed and any(reader.name in STORES for reader in readers)
 
 
 def _loops(function: ir.Operation) -> list[ir.Operation]:

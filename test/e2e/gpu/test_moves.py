@@ -261,3 +261,43 @@ func.func @main(%x: {_type(shape, kind)}) -> {sums} {{
     x = _numbers(shape, kind)
     found, count = _run(text, ShortRows(), [x])
     assert count == 1 and rel_error(found, (x.astype(np.float64) ** 2).sum(dims)) < 1e-6
+
+
+def test_sums_beside_what_they_add() -> None:
+    """A gate's mean beside the gate (of squeeze and excitation): one kernel has both results."""
+    whole, row = _type((41, 70), "f32"), _type((41,), "f32")
+    loops, rows = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (i)>"
+    alone = "affine_map<(i) -> (i)>"
+    text = f"""
+func.func @main(%x: {whole}) -> ({whole}, {row}) {{
+  %zero = arith.constant 0.0 : f32
+  %size = arith.constant 70.0 : f32
+  %e = tensor.empty() : {whole}
+  %y = linalg.generic {{indexing_maps = [{loops}, {loops}],
+      iterator_types = ["parallel", "parallel"]}} ins(%x : {whole}) outs(%e : {whole}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.mulf %a, %a : f32
+    linalg.yield %b : f32
+  }} -> {whole}
+  %f = tensor.empty() : {row}
+  %n = linalg.fill ins(%zero : f32) outs(%f : {row}) -> {row}
+  %s = linalg.generic {{indexing_maps = [{loops}, {rows}],
+      iterator_types = ["parallel", "reduction"]}} ins(%y : {whole}) outs(%n : {row}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  }} -> {row}
+  %m = linalg.generic {{indexing_maps = [{alone}, {alone}],
+      iterator_types = ["parallel"]}} ins(%s : {row}) outs(%f : {row}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.divf %a, %size : f32
+    linalg.yield %b : f32
+  }} -> {row}
+  return %y, %m : {whole}, {row}
+}}"""
+    x = _numbers((41, 70), "f32")
+    configured, count = _configured(text, ShortRows())
+    squares, means = run_gpu_module(lower(configured), [x])
+    assert count == 1 and configured.count("hal.executable.export") == 1
+    assert np.array_equal(squares, x * x)
+    assert rel_error(means, (x.astype(np.float64) ** 2).mean(1)) < 1e-6
