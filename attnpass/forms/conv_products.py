@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
@@ -53,7 +53,8 @@ class ConvProducts(OpPass):
         result = patches * weights + bias                           a product of rows
 
     A kernel of one pixel needs no copy, one whose patches do not overlap (the first layer of ViT)
-    only another order. Those of groups have a product for each, where a GB holds the patches. Of a
+    only another order. A transposed one whose steps are its kernel is a product of pixels, whose
+    results lie apart. Those of groups have a product for each, where a GB holds the patches. Of a
     depthwise convolution, and on CUDA of a pool, each result is made of its few taps in one
     elementwise loop (`windows.py`), which reads the image where it lies, without a padded copy; of
     sizes that are unknown, channels last.
@@ -65,7 +66,7 @@ class ConvProducts(OpPass):
 
     On CPUs, of any float type: 2 to 13 times IREE's speed (one thread of a Zen 3, f32, 3 x 3 of 160
     channels, 32 x 32: 19 -> 7 ms; of 512, 7 x 7: 54 -> 4.1). Few channels, few multiplications and
-    images that are spread over zeros (transposed convolutions) are left.
+    other images that are spread over zeros (transposed convolutions) are left.
     """
 
     name = "attn-conv-products"
@@ -90,6 +91,9 @@ class ConvProducts(OpPass):
         conv = _read(op)
         if conv is None:
             return ""
+        if (source := _spread(op)) is not None:
+            _replace(conv, _apart(conv, source))
+            return "is a product of pixels with its weights, whose results lie apart"
         if op.name != windows.DEPTHWISE:
             _replace(conv, _product(conv))
             return "is a product of patches with its weights"
@@ -167,16 +171,14 @@ def _on_cpu(op: ir.Operation) -> bool:
 
 def _types(op: ir.Operation) -> tuple[str, ...]:
     """Element types of images whose convolution is a product."""
-    if _on_cpu(op):
-        return (*_NARROW, "f32")
-    return () if op.name == _SOLID else _NARROW
+    return () if op.name == _SOLID and not _on_cpu(op) else (*_NARROW, "f32")
 
 
 def _pays_on_cpu(conv: _Convolution) -> bool:
     """Whether IREE's own loops are slower than copies of patches and a product."""
     made = defining_op(_below_pads(conv.image))
     if made is not None and made.name == "tensor.insert_slice":
-        return False
+        return _spread(conv.op) is not None
     if conv.op.name == windows.DEPTHWISE:
         return True
     cells = [size if isinstance(size, int) else None for size in conv.result]
@@ -252,7 +254,9 @@ def _product(conv: _Convolution) -> ir.Value:
     rows = compute_barrier(build, build.collapse(patches, [lead, depth]))
     weights = build.collapse(weights, groups)
     made = _multiplied(conv, rows, weights, count)
-    if _on_cpu(conv.op) and not _are_columns(conv.result):
+    wide = element_type(conv.image) == conv.f32
+    if not _are_columns(conv.result) if _on_cpu(conv.op) else wide:
+        # On CUDA tiles of f32 are for results that lie as products make them.
         made = compute_barrier(build, made)
     return build.expand(made, [lead, [dims + 1]], [sizes[0], *conv.result, count])
 
@@ -262,6 +266,65 @@ def _are_columns(pixels: Sequence[Size]) -> bool:
     the transposed result: a CPU's loops want whole vectors of these."""
     known = [size for size in pixels if isinstance(size, int)]
     return len(known) == len(pixels) and math.prod(known) % _LANES == 0
+
+
+def _spread(op: ir.Operation) -> ir.Value | None:
+    """What a convolution spreads over zeros, if each result reads one pixel of it: a transposed
+    convolution whose steps are its kernel. None for others."""
+    made = defining_op(op.operands[0])
+    dims = len(ranked_shape(op.operands[0])) - 2
+    kernel = ranked_shape(op.operands[1])[-dims:]
+    if op.name not in _CONVOLUTIONS or made is None or made.name != "tensor.insert_slice":
+        return None
+    source, image = made.operands[:2]
+    inner, outer = ranked_shape(source)[2:], ranked_shape(image)[2:]
+    known = len(made.operands) == 2 and element_number(image) == 0
+    if not known or None in (*kernel, *inner, *outer, *ranked_shape(image)[1:2]):
+        return None
+    first = [0, 0, *((size or 1) - 1 for size in kernel)]
+    whole = [(n or 0) * (k or 0) + (k or 0) - 1 for n, k in zip(inner, kernel, strict=True)]
+    places = {"offsets": first, "strides": [1, 1, *kernel]}
+    alike = all(list(made.attributes[f"static_{name}"]) == at for name, at in places.items())
+    plain = all(
+        {*ir.DenseIntElementsAttr(op.attributes[name])} == {1} for name in ("strides", "dilations")
+    )
+    return source if alike and plain and whole == list(outer) else None
+
+
+def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
+    """A convolution of what is spread over zeros, channels last: the result at y = q * step + r is
+    the pixel q times the weights of tap step - 1 - r."""
+    build, dims, sizes = conv.build, len(conv.kernel), sizes_of(source)
+    count, channels = sizes_of(conv.weights)[:2]
+    assert isinstance(count, int)
+    order = [0, *range(2, dims + 2), 1]
+    rows = build.collapse(
+        compute_barrier(build, build.transpose(source, order)),
+        [list(range(dims + 1)), [dims + 1]],
+    )
+
+    def weight(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        of, *rest, channel = map(inner.loop_index, range(dims + 2))
+        taps = [
+            inner.subi(inner.constant_index(size - 1), at)
+            for size, at in zip(conv.kernel, rest, strict=True)
+        ]
+        return inner.extract(conv.weights, [of, channel, *taps])
+
+    kind = element_type(conv.weights)
+    weights = build.computed([count, *conv.kernel, channels], kind, weight)
+    columns = build.collapse(compute_barrier(build, weights), [list(range(dims + 1)), [dims + 1]])
+    parts = math.prod(conv.kernel)
+    if conv.bias is not None:
+        spread = build.computed([count, parts], conv.f32, lambda _, x: x[0], (conv.bias, (0,)))
+        conv = replace(conv, bias=build.collapse(spread, [[0, 1]]))
+    made = compute_barrier(build, _multiplied(conv, rows, columns, count * parts))
+    groups = [list(range(dims + 1)), list(range(dims + 1, 2 * dims + 2))]
+    made = build.expand(made, groups, [sizes[0], *sizes[2:], count, *conv.kernel])
+    pairs = [(1 + dim, 2 + dims + dim) for dim in range(dims)]
+    made = build.transpose(made, [0, *itertools.chain(*pairs), dims + 1])
+    lines = [[1 + 2 * dim, 2 + 2 * dim] for dim in range(dims)]
+    return build.collapse(made, [[0], *lines, [1 + 2 * dims]])
 
 
 def _grouped(op: ir.Operation) -> bool:

@@ -48,6 +48,8 @@ _WORKGROUPS = 264
 # are so many at most, and the numbers from which on a lane reads four at once, not 4 bytes.
 _LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
+# Subgroups that have a long row in registers.
+_OF_LONG_ROWS = (8, 16)
 # Of fewer numbers a thread's sum is IREE's.
 _LEAST_SUM = 24
 
@@ -89,6 +91,10 @@ class ShortRows(Pass):
                 what = f"a workgroup of it reduces {rows.count} rows of {rows.size}, not one"
                 context.report.record(function, "fitted", what, rows=rows.count)
                 changed = True
+            elif subgroups := _configure_long(function):
+                what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
+                context.report.record(function, "fitted", what, subgroups=subgroups)
+                changed = True
             elif threads := strided_sums.configure(function, _loops(function)):
                 what = f"its {threads} threads a workgroup read side by side what they sum"
                 context.report.record(function, "fitted", what, threads=threads)
@@ -106,7 +112,9 @@ def _emit_sums(function: ir.Operation, context: PassContext) -> bool:
     """Puts loops of ours in the place of a kernel's sums; not where IREE's lanes have whole steps
     of a row, or a thread adds up few numbers."""
     sums = lane_sums.read(function)
-    if isinstance(sums, Refusal) or sums.count < _LEAST_SUM or _has_whole_steps(sums.op):
+    if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
+        return False
+    if sums.along and _has_whole_steps(sums.op):
         return False
     about, what = op_of(function), sums.words
     sums.emit()
@@ -244,6 +252,44 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
         "workgroup": lambda tile: put(tile, rows.count, 0),
     }
     return printed.with_numbers(configuration, changes)
+
+
+# Long rows ----------------------------------------------------------------------------------------
+
+
+def _configure_long(function: ir.Operation) -> int:
+    """Configures a kernel in which one subgroup takes a long row in steps, more than once, for so
+    many subgroups that they have the row in registers, and returns their number; 0 where it is
+    left:
+
+    1. where IREE does not have one subgroup take a row of each of its ops, or where that sums once
+       and is done;
+    2. where no number of subgroups that lanes can add up takes a whole row.
+    """
+    info = function.attributes["translation_info"]
+    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    if len(ops) < 2 or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
+        return 0
+    sizes = {loop_sizes(op)[len(loop_sizes(op)) - 1] for op in ops}
+    widths = {printed.numbers(op.attributes[_CONFIGURATION], "thread")[-1] for op in ops}
+    if len(sizes) != 1 or len(widths) != 1:
+        return 0
+    (size,), (width,) = sizes, widths
+    subgroups = (size or 0) // (_LANES * width)
+    if subgroups not in _OF_LONG_ROWS or subgroups * _LANES * width != size:
+        return 0
+    changes = {
+        "subgroup_basis": lambda basis: [[*basis[0][:-1], subgroups], basis[1]],
+        "partial_reduction": lambda steps: [*steps[:-1], size],
+        "serial": lambda steps: [*steps[:-1], size],
+    }
+    for op in ops:
+        changed = printed.with_numbers(op.attributes[_CONFIGURATION], changes)
+        set_attribute(op, _CONFIGURATION, changed)
+    threads = [_LANES * subgroups, 1, 1]
+    info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
+    set_attribute(function, "translation_info", info)
+    return subgroups
 
 
 # Products of few rows -----------------------------------------------------------------------------
