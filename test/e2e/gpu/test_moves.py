@@ -301,3 +301,55 @@ func.func @main(%x: {whole}) -> ({whole}, {row}) {{
     assert count == 1 and configured.count("hal.executable.export") == 1
     assert np.array_equal(squares, x * x)
     assert rel_error(means, (x.astype(np.float64) ** 2).mean(1)) < 1e-6
+
+
+def test_norms_down_columns() -> None:
+    """What is centered, and divided by its length, over a dim in front of lines of 35."""
+    whole, mean, gains = _type((3, 40, 35), "f32"), _type((3, 35), "f32"), _type((40,), "f32")
+    maps = ", ".join(
+        f"affine_map<(b, c, n) -> ({dims})>" for dims in ("b, c, n", "b, n", "b, n", "c", "b, c, n")
+    )
+    sums = "[affine_map<(b, n, c) -> (b, c, n)>, affine_map<(b, n, c) -> (b, n)>]"
+    centers = "affine_map<(b, n, c) -> (b, n)>"
+    kinds = 'iterator_types = ["parallel", "parallel", "reduction"]'
+    text = f"""
+func.func @main(%x: {whole}, %g: {gains}) -> {whole} {{
+  %zero = arith.constant 0.0 : f32
+  %count = arith.constant 40.0 : f32
+  %e = tensor.empty() : {mean}
+  %n = linalg.fill ins(%zero : f32) outs(%e : {mean}) -> {mean}
+  %s = linalg.generic {{indexing_maps = {sums}, {kinds}}} ins(%x : {whole}) outs(%n : {mean}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  }} -> {mean}
+  %v = linalg.generic {{indexing_maps = [affine_map<(b, n, c) -> (b, c, n)>, {centers}, {centers}],
+      {kinds}}} ins(%x, %s : {whole}, {mean}) outs(%n : {mean}) {{
+  ^bb0(%a: f32, %m: f32, %o: f32):
+    %d = arith.divf %m, %count : f32
+    %c = arith.subf %a, %d : f32
+    %q = arith.mulf %c, %c : f32
+    %b = arith.addf %q, %o : f32
+    linalg.yield %b : f32
+  }} -> {mean}
+  %f = tensor.empty() : {whole}
+  %y = linalg.generic {{indexing_maps = [{maps}],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%x, %s, %v, %g : {whole}, {mean}, {mean}, {gains}) outs(%f : {whole}) {{
+  ^bb0(%a: f32, %m: f32, %w: f32, %k: f32, %o: f32):
+    %d = arith.divf %m, %count : f32
+    %c = arith.subf %a, %d : f32
+    %r = math.sqrt %w : f32
+    %q = arith.divf %c, %r : f32
+    %t = arith.mulf %q, %k : f32
+    linalg.yield %t : f32
+  }} -> {whole}
+  return %y : {whole}
+}}"""
+    x, gain = _numbers((3, 40, 35), "f32"), _numbers((40,), "f32")
+    configured, count = _configured(text, ShortRows())
+    (found,) = run_gpu_module(lower(configured), [x, gain])
+    wide = x.astype(np.float64) - x.mean(1, keepdims=True, dtype=np.float64)
+    wanted = wide / np.linalg.norm(wide, axis=1, keepdims=True) * gain[:, None]
+    assert count == 1 and configured.count("hal.executable.export") == 1
+    assert rel_error(found, wanted) < 1e-5
