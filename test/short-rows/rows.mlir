@@ -150,6 +150,62 @@ func.func @down(%x: tensor<800x256xf16>) -> tensor<256xf32> {
   return %sum : tensor<256xf32>
 }
 
+// Eight subgroups have a row of 2048 in registers; a row of 3072 no number of them.
+// CHECK-LABEL: func.func @long_dispatch_0
+// CHECK-SAME: workgroup_size = [256, 1, 1]
+// CHECK: partial_reduction = [0, 2048], subgroup_basis = {{\[}}[1, 8], [0, 1]]
+// CHECK: serial = [0, 2048], subgroup_basis = {{\[}}[1, 8], [0, 1]]
+// TOLD: 8 subgroups of a workgroup have a row in registers, not one
+// CHECK-LABEL: func.func @longer_dispatch_0
+// CHECK-SAME: workgroup_size = [32, 1, 1]
+func.func @long(%x: tensor<4096x2048xf16>) -> tensor<4096x2048xf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<4096xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<4096xf32>) -> tensor<4096xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4096x2048xf16>) outs(%none : tensor<4096xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.addf %c, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<4096xf32>
+  %space = tensor.empty() : tensor<4096x2048xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<4096x2048xf16>, tensor<4096xf32>) outs(%space : tensor<4096x2048xf16>) {
+  ^bb0(%a: f16, %s: f32, %out: f16):
+    %r = math.rsqrt %s : f32
+    %b = arith.truncf %r : f32 to f16
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x2048xf16>
+  return %made : tensor<4096x2048xf16>
+}
+
+func.func @longer(%x: tensor<4096x3072xf16>) -> tensor<4096x3072xf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<4096xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<4096xf32>) -> tensor<4096xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4096x3072xf16>) outs(%none : tensor<4096xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.addf %c, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<4096xf32>
+  %space = tensor.empty() : tensor<4096x3072xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<4096x3072xf16>, tensor<4096xf32>) outs(%space : tensor<4096x3072xf16>) {
+  ^bb0(%a: f16, %s: f32, %out: f16):
+    %r = math.rsqrt %s : f32
+    %b = arith.truncf %r : f32 to f16
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x3072xf16>
+  return %made : tensor<4096x3072xf16>
+}
+
 // Lines that no lanes' reads divide: 8 threads, a line apart, share each of 32 sums.
 // CHECK-LABEL: func.func @odd_lines_dispatch_0
 // CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1] subgroup_size = 32
