@@ -95,7 +95,7 @@ class ShortRows(Pass):
                 what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
                 context.report.record(function, "fitted", what, subgroups=subgroups)
                 changed = True
-            elif _emit_sums(function, context, lines=True):
+            elif _emit_sums(function, context, lines=True, along=False):
                 changed = True
             elif threads := strided_sums.configure(function, _loops(function)):
                 what = f"its {threads} threads a workgroup read side by side what they sum"
@@ -107,19 +107,23 @@ class ShortRows(Pass):
                 what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
+            elif _emit_sums(function, context, lines=True):
+                changed = True
         return changed
 
 
-def _emit_sums(function: ir.Operation, context: PassContext, lines: bool) -> bool:
+def _emit_sums(
+    function: ir.Operation, context: PassContext, lines: bool, along: bool | None = None
+) -> bool:
     """Puts loops of ours in the place of a kernel's sums; not where IREE's lanes have whole steps
-    of a row, or a thread adds up few numbers. With `lines`, of one that sums down columns and makes
-    results of lines, else of others."""
+    of a row, or a thread adds up few numbers. With `lines`, of one that reads what it sums again,
+    else of others; `along` rows, or down columns, if it is given."""
     sums = lane_sums.read(function)
     if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
         return False
-    if lines is not (sums.has_lines and not sums.along):
+    if lines is not sums.has_lines or along not in (sums.along, None):
         return False
-    if sums.along and (len(sums.sums) > 1 or _has_whole_steps(sums.sums[0])):
+    if sums.along and _has_whole_steps(sums.sums[0]):
         return False
     about, what = op_of(function), sums.words
     sums.emit()

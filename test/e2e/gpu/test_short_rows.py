@@ -95,7 +95,7 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
 def _configured(text: str) -> tuple[str, int]:
     """The module with its kernels configured, and how many rows a workgroup takes."""
     configured, records = _passed(text, short_rows.ShortRows())
-    return configured, int(records[0].details["rows"]) if records else 0
+    return configured, int(records[0].details.get("rows", 0)) if records else 0
 
 
 def _passed(text: str, kernels: Pass) -> tuple[str, list[Record]]:
