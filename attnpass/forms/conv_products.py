@@ -42,8 +42,8 @@ _MOST_TAPS = 64
 # Of a CPU's vectors; fewer channels than half are no product's columns, and less work (in
 # multiplications) is done before another kernel has begun.
 _LANES, _LEAST_WORK = 16, 1 << 16
-# Bytes of patches that are held.
-_MOST_BYTES = 1 << 30
+# Bytes of patches that are held, and on a GPU.
+_MOST_BYTES, _MOST_ON_GPU = 1 << 30, 1 << 33
 
 
 class ConvProducts(OpPass):
@@ -90,6 +90,9 @@ class ConvProducts(OpPass):
             return ""
         conv = _read(op)
         if conv is None:
+            return ""
+        images = ranked_shape(conv.image)[0] or 1
+        if not _on_cpu(op) and _patch_bytes(conv) * images > _MOST_ON_GPU:
             return ""
         if (source := _spread(op)) is not None:
             _replace(conv, _apart(conv, source))
@@ -181,11 +184,17 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
         return _spread(conv.op) is not None
     if conv.op.name == windows.DEPTHWISE:
         return True
-    cells = [size if isinstance(size, int) else None for size in conv.result]
     channels, *taps = (size or 1 for size in ranked_shape(conv.weights))
-    patches = math.prod(size or 1 for size in cells) * math.prod(taps) * element_bytes(conv.image)
-    work = channels * math.prod(size or ASSUMED_EXTENT for size in (*cells, *taps))
-    return 2 * channels >= _LANES and work >= _LEAST_WORK and patches <= _MOST_BYTES
+    cells = [size if isinstance(size, int) else ASSUMED_EXTENT for size in conv.result]
+    work = channels * math.prod((*cells, *taps))
+    return 2 * channels >= _LANES and work >= _LEAST_WORK and _patch_bytes(conv) <= _MOST_BYTES
+
+
+def _patch_bytes(conv: _Convolution) -> int:
+    """Of the patches of what is known of an image's sizes."""
+    _, *taps = (size or 1 for size in ranked_shape(conv.weights))
+    cells = [size if isinstance(size, int) else 1 for size in conv.result]
+    return math.prod((*cells, *taps)) * element_bytes(conv.image)
 
 
 def _below_pads(value: ir.Value) -> ir.Value:

@@ -45,6 +45,9 @@ def why_not(op: ir.Operation) -> Refusal | None:
         return Refusal("its body is more than scalars")
     if any(computes_with_bytes(one) for one in body_ops(op)[:-1]):
         return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
+    read = [value for one in body_ops(op) for value in one.operands if _is_index(value)]
+    if any(abs(whole_number(value) or 0) >= 1 << 31 for value in read):
+        return Refusal("its places are no numbers of 32 bits")
     for one in extracts(op):
         load = load_of(one.operands[0])
         if load is None or load.results[0] != one.operands[0]:

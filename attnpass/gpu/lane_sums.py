@@ -111,8 +111,12 @@ class LaneSums:
             if lines:
                 self._store(lines, build, indices, known, part)
 
-        emit(next(iter(self.ends.values()))[0], -(-total // each), body)
-        lane_bodies.erase([end for end, _ in self.ends.values()], [*reversed(self.ops)])
+        stores = [end for end, _ in self.ends.values()]
+        last = stores[0]
+        for store in stores:
+            last = store if last.is_before_in_block(store) else last
+        emit(last, -(-total // each), body)
+        lane_bodies.erase(stores, [*reversed(self.ops)])
 
     def _sum(
         self,
