@@ -29,6 +29,7 @@ from ..ir import (
 )
 from ..ir.limits import ASSUMED_EXTENT
 from ..machines import names_backend
+from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 from . import windows
 
@@ -92,7 +93,7 @@ class ConvProducts(OpPass):
         if conv is None:
             return ""
         images = ranked_shape(conv.image)[0] or 1
-        if not _on_cpu(op) and _patch_bytes(conv) * images > _MOST_ON_GPU:
+        if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
             return ""
         if (source := _spread(op)) is not None:
             _replace(conv, _apart(conv, source))
@@ -188,6 +189,16 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
     cells = [size if isinstance(size, int) else ASSUMED_EXTENT for size in conv.result]
     work = channels * math.prod((*cells, *taps))
     return 2 * channels >= _LANES and work >= _LEAST_WORK and _patch_bytes(conv) <= _MOST_BYTES
+
+
+def _has_tiles(conv: _Convolution) -> bool:
+    """Whether a product has tiles on a GPU: of 16 bits it always does."""
+    if element_type(conv.image) != conv.f32 or conv.op.name == windows.DEPTHWISE:
+        return element_type(conv.image) != conv.f32
+    count, *depth = (size or 1 for size in ranked_shape(conv.weights))
+    if _spread(conv.op) is not None:
+        count, depth = math.prod((count, *depth[1:])), depth[:1]
+    return count % LEAST_SIDE == 0 and math.prod(depth) % LEAST_DEPTH == 0
 
 
 def _patch_bytes(conv: _Convolution) -> int:
@@ -313,7 +324,7 @@ def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
     )
 
     def weight(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
-        of, *rest, channel = map(inner.loop_index, range(dims + 2))
+        *rest, of, channel = map(inner.loop_index, range(dims + 2))
         taps = [
             inner.subi(inner.constant_index(size - 1), at)
             for size, at in zip(conv.kernel, rest, strict=True)
@@ -321,19 +332,20 @@ def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
         return inner.extract(conv.weights, [of, channel, *taps])
 
     kind = element_type(conv.weights)
-    weights = build.computed([count, *conv.kernel, channels], kind, weight)
+    weights = build.computed([*conv.kernel, count, channels], kind, weight)
     columns = build.collapse(compute_barrier(build, weights), [list(range(dims + 1)), [dims + 1]])
     parts = math.prod(conv.kernel)
     if conv.bias is not None:
-        spread = build.computed([count, parts], conv.f32, lambda _, x: x[0], (conv.bias, (0,)))
+        spread = build.computed([parts, count], conv.f32, lambda _, x: x[0], (conv.bias, (1,)))
         conv = replace(conv, bias=build.collapse(spread, [[0, 1]]))
     made = compute_barrier(build, _multiplied(conv, rows, columns, count * parts))
     groups = [list(range(dims + 1)), list(range(dims + 1, 2 * dims + 2))]
-    made = build.expand(made, groups, [sizes[0], *sizes[2:], count, *conv.kernel])
-    pairs = [(1 + dim, 2 + dims + dim) for dim in range(dims)]
-    made = build.transpose(made, [0, *itertools.chain(*pairs), dims + 1])
+    made = build.expand(made, groups, [sizes[0], *sizes[2:], *conv.kernel, count])
+    pairs = [(1 + dim, 1 + dims + dim) for dim in range(dims)]
+    made = build.transpose(made, [0, *itertools.chain(*pairs), 2 * dims + 1])
     lines = [[1 + 2 * dim, 2 + 2 * dim] for dim in range(dims)]
-    return build.collapse(made, [[0], *lines, [1 + 2 * dims]])
+    # Apart from the transpose behind it: this copies lines, that turns tiles; both at once neither.
+    return compute_barrier(build, build.collapse(made, [[0], *lines, [1 + 2 * dims]]))
 
 
 def _grouped(op: ir.Operation) -> bool:

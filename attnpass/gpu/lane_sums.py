@@ -339,6 +339,10 @@ def read(function: ir.Operation) -> LaneSums | Refusal:
     if not ends or not all(lane_bodies.is_known(memref) for _, memref in ends.values()):
         return Refusal("its results are not stored alone")
     along, parts, order = _plan(ops, loops, sizes, summed)
+    for op, own in zip(ops, loops, strict=True):
+        line = [own[loop] for loop in loops_written(op)]
+        if op.results[0] in ends and summed & {*line} and line[-1] != order[-1]:
+            return Refusal("lanes would write its result across")
     kept = tuple(loop for loop in order if loop not in summed)
     last = tuple(loop for loop in order if loop in summed)
     return LaneSums(tuple(ops), tuple(loops), ends, kept, last, sizes, along, parts)

@@ -52,6 +52,8 @@ _REDUCES_LAST = "reduction"
 _OF_LONG_ROWS = (8, 16)
 # Of fewer numbers a thread's sum is IREE's.
 _LEAST_SUM = 24
+# Of a row that is read again, the most numbers that are in a multiprocessor's cache then.
+_MOST_READ_AGAIN = 4096
 
 
 class ShortRows(Pass):
@@ -95,35 +97,32 @@ class ShortRows(Pass):
                 what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
                 context.report.record(function, "fitted", what, subgroups=subgroups)
                 changed = True
-            elif _emit_sums(function, context, lines=True, along=False):
+            elif _emit_sums(function, context, columns=True):
                 changed = True
             elif threads := strided_sums.configure(function, _loops(function)):
                 what = f"its {threads} threads a workgroup read side by side what they sum"
                 context.report.record(function, "fitted", what, threads=threads)
                 changed = True
-            elif _emit_sums(function, context, lines=False):
+            elif _emit_sums(function, context):
                 changed = True
             elif size := _configure_odd(function):
                 what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
-            elif _emit_sums(function, context, lines=True):
-                changed = True
         return changed
 
 
-def _emit_sums(
-    function: ir.Operation, context: PassContext, lines: bool, along: bool | None = None
-) -> bool:
-    """Puts loops of ours in the place of a kernel's sums; not where IREE's lanes have whole steps
-    of a row, or a thread adds up few numbers. With `lines`, of one that reads what it sums again,
-    else of others; `along` rows, or down columns, if it is given."""
+def _emit_sums(function: ir.Operation, context: PassContext, columns: bool = False) -> bool:
+    """Puts loops of ours in the place of a kernel's sums; not where a thread adds up few numbers,
+    or along rows that IREE's lanes take in whole steps, or that are long and read again. With
+    `columns`, of what is summed down columns and read again alone."""
     sums = lane_sums.read(function)
     if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
         return False
-    if lines is not sums.has_lines or along not in (sums.along, None):
+    if columns and (sums.along or not sums.has_lines):
         return False
-    if sums.along and _has_whole_steps(sums.sums[0]):
+    long = sums.has_lines and sums.count > _MOST_READ_AGAIN
+    if sums.along and (long or _has_whole_steps(sums.sums[0])):
         return False
     about, what = op_of(function), sums.words
     sums.emit()
