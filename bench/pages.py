@@ -269,7 +269,7 @@ def beside_on_gpu() -> str:
     for case, ways in found.items():
         ours, peer = ways["attnpass"], ways["torch"]
         part = f"{ours['GBps'] / most:.2f}"
-        times = [f"{one['us']:.0f}" for one in (ours, peer)]
+        times = [f"{one['us']:.{int(one['us'] < 20)}f}" for one in (ours, peer)]
         lines.append([case, f"{ours['megabytes']:.0f}", *times, part, f"{ours['error']:.0e}"])
     where = f"{on(results, 'microseconds on the GPU')}; a copy moves {most} GB/s:\n\n"
     head = ["op", "MB read and written", "attnpass", "PyTorch (eager)", "part of a copy's speed"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
+from ..attention.barrier import barrier_behind, compute_barrier
 from ..ir import (
     Builder,
     Size,
@@ -27,15 +27,15 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.bodies import yielded
 from ..ir.limits import ASSUMED_EXTENT
 from ..machines import names_backend
+from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
+from . import windows
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 # On CPUs alone.
 _SOLID = "linalg.conv_3d_ncdhw_fcdhw"
-_DEPTHWISE = "linalg.depthwise_conv_2d_nchw_chw"
 _GROUPED = "linalg.conv_2d_ngchw_gfchw"
 _NARROW = ("f16", "bf16")
 # Of more taps a channel's sum is longer than a body should be.
@@ -43,8 +43,8 @@ _MOST_TAPS = 64
 # Of a CPU's vectors; fewer channels than half are no product's columns, and less work (in
 # multiplications) is done before another kernel has begun.
 _LANES, _LEAST_WORK = 16, 1 << 16
-# Bytes of patches that are held.
-_MOST_BYTES = 1 << 30
+# Bytes of patches that are held, and on a GPU.
+_MOST_BYTES, _MOST_ON_GPU = 1 << 30, 1 << 33
 
 
 class ConvProducts(OpPass):
@@ -54,9 +54,11 @@ class ConvProducts(OpPass):
         result = patches * weights + bias                           a product of rows
 
     A kernel of one pixel needs no copy, one whose patches do not overlap (the first layer of ViT)
-    only another order. Of a depthwise convolution each result is the sum of its few taps in one
-    elementwise loop, channels last. Those of groups have a product for each, where a GB holds the
-    patches.
+    only another order. A transposed one whose steps are its kernel is a product of pixels, whose
+    results lie apart. Those of groups have a product for each, where a GB holds the patches. Of a
+    depthwise convolution, and on CUDA of a pool, each result is made of its few taps in one
+    elementwise loop (`windows.py`), which reads the image where it lies, without a padded copy; of
+    sizes that are unknown, channels last.
 
     On CUDA, of 16 bits: IREE 3.13 multiplies them at 58 TFLOPS, a tenth of an H200's (3 x 3 of
     640 channels, 2 x 64 x 64: 1.04 ms), reads channels of depthwise ones one by one (31 taps, 8 x
@@ -65,7 +67,7 @@ class ConvProducts(OpPass):
 
     On CPUs, of any float type: 2 to 13 times IREE's speed (one thread of a Zen 3, f32, 3 x 3 of 160
     channels, 32 x 32: 19 -> 7 ms; of 512, 7 x 7: 54 -> 4.1). Few channels, few multiplications and
-    images that are spread over zeros (transposed convolutions) are left.
+    other images that are spread over zeros (transposed convolutions) are left.
     """
 
     name = "attn-conv-products"
@@ -74,15 +76,29 @@ class ConvProducts(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (*_CONVOLUTIONS, _SOLID, _DEPTHWISE, _GROUPED)
+        return op.name in (*_CONVOLUTIONS, _SOLID, windows.DEPTHWISE, _GROUPED, *windows.POOLS)
 
     def change(self, op: ir.Operation) -> str:
         if op.name == _GROUPED:
             return "each group is a product of patches" if _grouped(op) else ""
+        found = None if _on_cpu(op) else windows.find(op)
+        if found is not None and not found.is_turned:
+            made, last = found.made(), windows.end_of(op)
+            op.results[0].replace_all_uses_with(made)
+            barrier_behind(last if last != op else made.owner)
+            return f"makes each element of its {math.prod(found.kernel)} taps"
+        if op.name in windows.POOLS:
+            return ""
         conv = _read(op)
         if conv is None:
             return ""
-        if op.name != _DEPTHWISE:
+        images = ranked_shape(conv.image)[0] or 1
+        if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
+            return ""
+        if (source := _spread(op)) is not None:
+            _replace(conv, _apart(conv, source))
+            return "is a product of pixels with its weights, whose results lie apart"
+        if op.name != windows.DEPTHWISE:
             _replace(conv, _product(conv))
             return "is a product of patches with its weights"
         if math.prod(conv.kernel) > _MOST_TAPS:
@@ -138,7 +154,7 @@ def _read(op: ir.Operation) -> _Convolution | None:
         shapes += [ranked_shape(image)[2:], batch_and_pixels[1:]]
     if any(size is None for size in itertools.chain(*shapes)):
         return None
-    bias = _bias(start)
+    bias = windows.bias_of(start)
     if bias is None and element_number(start) != 0:
         return None
     dims = len(batch_and_pixels) - 2
@@ -159,38 +175,43 @@ def _on_cpu(op: ir.Operation) -> bool:
 
 def _types(op: ir.Operation) -> tuple[str, ...]:
     """Element types of images whose convolution is a product."""
-    if _on_cpu(op):
-        return (*_NARROW, "f32")
-    return () if op.name == _SOLID else _NARROW
+    return () if op.name == _SOLID and not _on_cpu(op) else (*_NARROW, "f32")
 
 
 def _pays_on_cpu(conv: _Convolution) -> bool:
     """Whether IREE's own loops are slower than copies of patches and a product."""
     made = defining_op(_below_pads(conv.image))
     if made is not None and made.name == "tensor.insert_slice":
-        return False
-    if conv.op.name == _DEPTHWISE:
+        return _spread(conv.op) is not None
+    if conv.op.name == windows.DEPTHWISE:
         return True
-    cells = [size if isinstance(size, int) else None for size in conv.result]
     channels, *taps = (size or 1 for size in ranked_shape(conv.weights))
-    patches = math.prod(size or 1 for size in cells) * math.prod(taps) * element_bytes(conv.image)
-    work = channels * math.prod(size or ASSUMED_EXTENT for size in (*cells, *taps))
-    return 2 * channels >= _LANES and work >= _LEAST_WORK and patches <= _MOST_BYTES
+    cells = [size if isinstance(size, int) else ASSUMED_EXTENT for size in conv.result]
+    work = channels * math.prod((*cells, *taps))
+    return 2 * channels >= _LANES and work >= _LEAST_WORK and _patch_bytes(conv) <= _MOST_BYTES
+
+
+def _has_tiles(conv: _Convolution) -> bool:
+    """Whether a product has tiles on a GPU: of 16 bits it always does."""
+    if element_type(conv.image) != conv.f32 or conv.op.name == windows.DEPTHWISE:
+        return element_type(conv.image) != conv.f32
+    count, *depth = (size or 1 for size in ranked_shape(conv.weights))
+    if _spread(conv.op) is not None:
+        count, depth = math.prod((count, *depth[1:])), depth[:1]
+    return count % LEAST_SIDE == 0 and math.prod(depth) % LEAST_DEPTH == 0
+
+
+def _patch_bytes(conv: _Convolution) -> int:
+    """Of the patches of what is known of an image's sizes."""
+    _, *taps = (size or 1 for size in ranked_shape(conv.weights))
+    cells = [size if isinstance(size, int) else 1 for size in conv.result]
+    return math.prod((*cells, *taps)) * element_bytes(conv.image)
 
 
 def _below_pads(value: ir.Value) -> ir.Value:
     while (op := defining_op(value)) is not None and op.name in ("tensor.pad", "tensor.cast"):
         value = op.operands[0]
     return value
-
-
-def _bias(start: ir.Value) -> ir.Value | None:
-    """The numbers of channels that what a convolution begins with repeats."""
-    op = defining_op(start)
-    if op is None or op.name != "linalg.broadcast" or len(ranked_shape(op.operands[0])) != 1:
-        return None
-    repeated = list(op.attributes["dimensions"])
-    return op.operands[0] if 1 not in repeated else None
 
 
 def _is_rounding(op: ir.Operation) -> bool:
@@ -215,8 +236,8 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     build, image = conv.build, conv.image
     rank = len(sizes_of(image))
     order = [0, *range(2, rank), 1]
-    padded = _padded(image)
-    if padded is None:
+    padded = windows.padded_by_number(image)
+    if padded is None or not has_one_use(image):
         return build.transpose(image, order)
     (inner, sides, number) = padded
     sizes = [sizes_of(image)[dim] for dim in order]
@@ -225,19 +246,6 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     # Apart from the pad: IREE 3.13 turns an image through shared memory where it is written whole.
     turned = compute_barrier(build, build.transpose(inner, order))
     return build.pad(turned, kind, low, high, number)
-
-
-def _padded(image: ir.Value) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
-    """What is padded on sides of known sizes with a number, these and that; None for no such."""
-    op = defining_op(image)
-    if op is None or op.name != "tensor.pad" or len(op.operands) > 1 or not has_one_use(image):
-        return None
-    sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
-    number = yielded(op)
-    made = defining_op(number)
-    fixed = made is not None and made.name == "arith.constant"
-    fixed = fixed and made is not None and made.block != op.regions[0].blocks[0]
-    return (op.operands[0], sides, number) if fixed and min(map(min, sides)) >= 0 else None
 
 
 def _product(conv: _Convolution) -> ir.Value:
@@ -266,7 +274,9 @@ def _product(conv: _Convolution) -> ir.Value:
     rows = compute_barrier(build, build.collapse(patches, [lead, depth]))
     weights = build.collapse(weights, groups)
     made = _multiplied(conv, rows, weights, count)
-    if _on_cpu(conv.op) and not _are_columns(conv.result):
+    wide = element_type(conv.image) == conv.f32
+    if not _are_columns(conv.result) if _on_cpu(conv.op) else wide:
+        # On CUDA tiles of f32 are for results that lie as products make them.
         made = compute_barrier(build, made)
     return build.expand(made, [lead, [dims + 1]], [sizes[0], *conv.result, count])
 
@@ -276,6 +286,66 @@ def _are_columns(pixels: Sequence[Size]) -> bool:
     the transposed result: a CPU's loops want whole vectors of these."""
     known = [size for size in pixels if isinstance(size, int)]
     return len(known) == len(pixels) and math.prod(known) % _LANES == 0
+
+
+def _spread(op: ir.Operation) -> ir.Value | None:
+    """What a convolution spreads over zeros, if each result reads one pixel of it: a transposed
+    convolution whose steps are its kernel. None for others."""
+    made = defining_op(op.operands[0])
+    dims = len(ranked_shape(op.operands[0])) - 2
+    kernel = ranked_shape(op.operands[1])[-dims:]
+    if op.name not in _CONVOLUTIONS or made is None or made.name != "tensor.insert_slice":
+        return None
+    source, image = made.operands[:2]
+    inner, outer = ranked_shape(source)[2:], ranked_shape(image)[2:]
+    known = len(made.operands) == 2 and element_number(image) == 0
+    if not known or None in (*kernel, *inner, *outer, *ranked_shape(image)[1:2]):
+        return None
+    first = [0, 0, *((size or 1) - 1 for size in kernel)]
+    whole = [(n or 0) * (k or 0) + (k or 0) - 1 for n, k in zip(inner, kernel, strict=True)]
+    places = {"offsets": first, "strides": [1, 1, *kernel]}
+    alike = all(list(made.attributes[f"static_{name}"]) == at for name, at in places.items())
+    plain = all(
+        {*ir.DenseIntElementsAttr(op.attributes[name])} == {1} for name in ("strides", "dilations")
+    )
+    return source if alike and plain and whole == list(outer) else None
+
+
+def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
+    """A convolution of what is spread over zeros, channels last: the result at y = q * step + r is
+    the pixel q times the weights of tap step - 1 - r."""
+    build, dims, sizes = conv.build, len(conv.kernel), sizes_of(source)
+    count, channels = sizes_of(conv.weights)[:2]
+    assert isinstance(count, int)
+    order = [0, *range(2, dims + 2), 1]
+    rows = build.collapse(
+        compute_barrier(build, build.transpose(source, order)),
+        [list(range(dims + 1)), [dims + 1]],
+    )
+
+    def weight(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        *rest, of, channel = map(inner.loop_index, range(dims + 2))
+        taps = [
+            inner.subi(inner.constant_index(size - 1), at)
+            for size, at in zip(conv.kernel, rest, strict=True)
+        ]
+        return inner.extract(conv.weights, [of, channel, *taps])
+
+    kind = element_type(conv.weights)
+    weights = build.computed([*conv.kernel, count, channels], kind, weight)
+    columns = build.collapse(compute_barrier(build, weights), [list(range(dims + 1)), [dims + 1]])
+    parts = math.prod(conv.kernel)
+    if conv.bias is not None:
+        spread = build.computed([parts, count], conv.f32, lambda _, x: x[0], (conv.bias, (1,)))
+        conv = replace(conv, bias=build.collapse(spread, [[0, 1]]))
+    made = compute_barrier(build, _multiplied(conv, rows, columns, count * parts))
+    groups = [list(range(dims + 1)), list(range(dims + 1, 2 * dims + 2))]
+    made = build.expand(made, groups, [sizes[0], *sizes[2:], *conv.kernel, count])
+    pairs = [(1 + dim, 1 + dims + dim) for dim in range(dims)]
+    made = build.transpose(made, [0, *itertools.chain(*pairs), 2 * dims + 1])
+    lines = [[1 + 2 * dim, 2 + 2 * dim] for dim in range(dims)]
+    # Apart from the transpose behind it: this copies lines, that turns tiles; both at once neither.
+    return compute_barrier(build, build.collapse(made, [[0], *lines, [1 + 2 * dims]]))
 
 
 def _grouped(op: ir.Operation) -> bool:

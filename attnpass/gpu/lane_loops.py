@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 
@@ -29,6 +30,12 @@ class LaneLoops:
         dimension = {"dimension": dimension_x(build.anchor.context)}
         thread = build.create("gpu.thread_id", [self.index], [], dimension).results[0]
         self.thread = build.convert("arith.index_castui", thread, self.i32)
+
+    def inside(self, build: Builder) -> LaneLoops:
+        """The same thread in a branch or a turn of a loop, which `build` builds."""
+        inner = copy.copy(self)
+        inner.build = build
+        return inner
 
     def number(self, number: int) -> ir.Value:
         return self.build.constant(ir.IntegerAttr.get(self.i32, number), self.i32)

@@ -27,7 +27,7 @@ from ..ir import (
 )
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
-from . import indexed_lines
+from . import computed_elements, indexed_lines
 from .lane_loops import LOADED, THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
 _LANES = 32
@@ -369,7 +369,10 @@ def _width(kind: ir.Type) -> int:
     return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 0
 
 
-def _read(function: ir.Operation) -> _Move | indexed_lines.IndexedLines | Refusal:
+_Loops = _Move | indexed_lines.IndexedLines | computed_elements.ComputedElements
+
+
+def _read(function: ir.Operation) -> _Loops | Refusal:
     """The move that a kernel is; why it is left to IREE."""
     ops = collect(
         function, lambda op: op.name.startswith(("linalg.", "iree_linalg_ext.")), bodies=False
@@ -389,11 +392,11 @@ def _read(function: ir.Operation) -> _Move | indexed_lines.IndexedLines | Refusa
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):
         return Refusal("its elements are not at their loops' places")
-    target = _target(op)
+    target = target_of(op)
     if target is None:
         return Refusal("its result is not stored alone")
     end, memref = target
-    inputs = [_source(value) for value in list(op.operands)[:-1]]
+    inputs = [source_of(value) for value in list(op.operands)[:-1]]
     if len(inputs) != len(positions) - 1 or any(one is None for one in inputs):
         return Refusal("it reads what is in no buffer")
     buffers = [
@@ -416,17 +419,20 @@ def _read(function: ir.Operation) -> _Move | indexed_lines.IndexedLines | Refusa
     return move if _DISTRIBUTE in info else Refusal("IREE has vectors for it")
 
 
-def _read_lines(op: ir.Operation) -> indexed_lines.IndexedLines | Refusal:
-    target, positions = _target(op), maps.positions_of(op.attributes["indexing_maps"])
+def _read_lines(op: ir.Operation) -> _Loops | Refusal:
+    target, positions = target_of(op), maps.positions_of(op.attributes["indexing_maps"])
     if target is None or positions is None or positions[0] != tuple(range(len(positions[0]))):
         return Refusal("its result is not stored alone, in its loops' order")
     sizes = ir.MemRefType(target[1].type).shape
     if not ir.MemRefType(target[1].type).has_static_shape or math.prod(sizes) >= 1 << 31:
         return Refusal("sizes are known only at run time")
-    return indexed_lines.read(op, *target, tuple(sizes))
+    lines = indexed_lines.read(op, *target, tuple(sizes))
+    if not isinstance(lines, Refusal):
+        return lines
+    return computed_elements.read(op, *target, tuple(sizes))
 
 
-def _target(op: ir.Operation) -> tuple[ir.Operation, ir.Value] | None:
+def target_of(op: ir.Operation) -> tuple[ir.Operation, ir.Value] | None:
     """The op that ends a kernel's work, and the memref that it writes to."""
     if not op.results:
         last = op.operands[len(op.operands) - 1]
@@ -439,7 +445,7 @@ def _target(op: ir.Operation) -> tuple[ir.Operation, ir.Value] | None:
     return stores[0], stores[0].operands[1]
 
 
-def _source(value: ir.Value) -> ir.Value | None:
+def source_of(value: ir.Value) -> ir.Value | None:
     """The memref that a value is, or is loaded from."""
     if isinstance(value.type, ir.MemRefType):
         return value

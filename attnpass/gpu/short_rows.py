@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..codegen.kernel import cuda_kernels
+from ..codegen.kernel import STORES, cuda_kernels, mark_lowered
 from ..ir import (
+    Refusal,
     body_names,
     collect,
     element_bytes,
@@ -24,11 +25,14 @@ from ..ir import (
     product,
     reduces,
     set_attribute,
+    users,
 )
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
-from . import strided_sums
+from ..report.ops import op_of
+from . import lane_sums, strided_sums
+from .lane_loops import THREADS
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION = "lowering_config"
@@ -44,6 +48,12 @@ _WORKGROUPS = 264
 # are so many at most, and the numbers from which on a lane reads four at once, not 4 bytes.
 _LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
+# Subgroups that have a row in registers, and its numbers: one of 1024 takes eight 115 us, one 72.
+_OF_LONG_ROWS, _LONG_ROW = (8, 16), 2048
+# Of fewer numbers a thread's sum is IREE's.
+_LEAST_SUM = 24
+# Of a row that is read again, the most numbers that are in a multiprocessor's cache then.
+_MOST_READ_AGAIN = 4096
 
 
 class ShortRows(Pass):
@@ -59,6 +69,10 @@ class ShortRows(Pass):
     EVA-02: 509 us). Here it is a workgroup's, as one of unknown size would be: lanes read side by
     side, and those behind the end nothing.
 
+    Sums that lanes take no whole steps of, over a row (the mean of 7 x 7 pixels) or a column of odd
+    lines, are loops of ours (`lane_sums.py`): threads side by side share each, and meet in shared
+    memory.
+
     A product of up to eight rows reads its weights once, not once a row (4 x 1024 times 50257 x
     1024 in f16: 123 -> 33 us, PyTorch 72).
     """
@@ -70,7 +84,7 @@ class ShortRows(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
-        for function in cuda_kernels(module):
+        for function in list(cuda_kernels(module)):
             if few := _configure_few(function):
                 what = f"a workgroup of it multiplies {few} rows by what it reads, not one"
                 context.report.record(function, "fitted", what, rows=few)
@@ -79,15 +93,53 @@ class ShortRows(Pass):
                 what = f"a workgroup of it reduces {rows.count} rows of {rows.size}, not one"
                 context.report.record(function, "fitted", what, rows=rows.count)
                 changed = True
+            elif subgroups := _configure_long(function):
+                what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
+                context.report.record(function, "fitted", what, subgroups=subgroups)
+                changed = True
+            elif _emit_sums(function, context, columns=True):
+                changed = True
             elif threads := strided_sums.configure(function, _loops(function)):
                 what = f"its {threads} threads a workgroup read side by side what they sum"
                 context.report.record(function, "fitted", what, threads=threads)
+                changed = True
+            elif _emit_sums(function, context):
                 changed = True
             elif size := _configure_odd(function):
                 what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
                 context.report.record(function, "fitted", what, rows=1)
                 changed = True
         return changed
+
+
+def _emit_sums(function: ir.Operation, context: PassContext, columns: bool = False) -> bool:
+    """Puts loops of ours in the place of a kernel's sums; not where a thread adds up few numbers,
+    or along rows that IREE's lanes take in whole steps, or that are long and read again. With
+    `columns`, of what is summed down columns and read again alone."""
+    sums = lane_sums.read(function)
+    if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
+        return False
+    if columns and (sums.along or not sums.has_lines):
+        return False
+    long = sums.has_lines and sums.count > _MOST_READ_AGAIN
+    if sums.along and (long or _has_whole_steps(sums.sums[0])):
+        return False
+    about, what = op_of(function), sums.words
+    sums.emit()
+    info = printed.with_threads(function.attributes["translation_info"], THREADS, _LANES)
+    set_attribute(function, "translation_info", info)
+    mark_lowered(function)
+    context.report.record(about, "fitted", what, threads=THREADS)
+    return True
+
+
+def _has_whole_steps(op: ir.Operation) -> bool:
+    """Whether IREE's lanes take a sum in whole steps."""
+    if _CONFIGURATION not in op.attributes:
+        return False
+    steps = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
+    sizes = loop_sizes(op)
+    return bool(steps) and not any((sizes[at] or 0) % step for at, step in enumerate(steps) if step)
 
 
 @dataclass(frozen=True)
@@ -210,6 +262,48 @@ def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
     return printed.with_numbers(configuration, changes)
 
 
+# Long rows ----------------------------------------------------------------------------------------
+
+
+def _configure_long(function: ir.Operation) -> int:
+    """Configures a kernel in which one subgroup takes a long row in steps, more than once, for so
+    many subgroups that they have the row in registers, and returns their number; 0 where it is
+    left:
+
+    1. where IREE does not have one subgroup take a row of each of its ops, or where that sums once
+       and is done;
+    2. where no number of subgroups that lanes can add up takes a whole row.
+    """
+    info = function.attributes["translation_info"]
+    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    if len(ops) < 2 or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
+        return 0
+    sizes = {loop_sizes(op)[len(loop_sizes(op)) - 1] for op in ops}
+    widths = {printed.numbers(op.attributes[_CONFIGURATION], "thread")[-1] for op in ops}
+    if len(sizes) != 1 or len(widths) != 1:
+        return 0
+    (size,), (width,) = sizes, widths
+    subgroups = (size or 0) // (_LANES * width)
+    if (
+        (size or 0) < _LONG_ROW
+        or subgroups not in _OF_LONG_ROWS
+        or subgroups * _LANES * width != size
+    ):
+        return 0
+    changes = {
+        "subgroup_basis": lambda basis: [[*basis[0][:-1], subgroups], basis[1]],
+        "partial_reduction": lambda steps: [*steps[:-1], size],
+        "serial": lambda steps: [*steps[:-1], size],
+    }
+    for op in ops:
+        changed = printed.with_numbers(op.attributes[_CONFIGURATION], changes)
+        set_attribute(op, _CONFIGURATION, changed)
+    threads = [_LANES * subgroups, 1, 1]
+    info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
+    set_attribute(function, "translation_info", info)
+    return subgroups
+
+
 # Products of few rows -----------------------------------------------------------------------------
 
 
@@ -251,7 +345,8 @@ def _configure_odd(function: ir.Operation) -> int:
        threads, or elementwise; or it is a product;
     2. where one of the ops is no loop over whole rows, elementwise or summing along them, whose
        tensors have the row's dim last, nor an elementwise one of what rows give; or has dims of
-       its own.
+       its own;
+    3. where what is summed is a result, too: IREE 3.13 cannot bufferize the masked tiles of both.
     """
     ops = _loops(function)
     roots = [op for op in ops if _CONFIGURATION in op.attributes]
@@ -265,6 +360,8 @@ def _configure_odd(function: ir.Operation) -> int:
         return 0
     shared = [[loops.along_the_same(root, loop, op) for loop in range(row + 1)] for op in ops]
     along = [op for op, places in zip(ops, shared, strict=True) if places[row]]
+    if any(map(_is_summed_and_stored, along)):
+        return 0
     for op, places in zip(ops, shared, strict=True):
         fits = _is_along(op, places[row]) if places[row] else _is_elementwise(op)
         if not fits or {*itertools.chain(*places)} != {*range(len(iterator_kinds(op)))}:
@@ -286,6 +383,12 @@ def _configure_odd(function: ir.Operation) -> int:
     info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
     set_attribute(function, "translation_info", info)
     return size
+
+
+def _is_summed_and_stored(op: ir.Operation) -> bool:
+    readers = users(op.results[0])
+    summed = any(reader.name == "linalg.generic" and reduces(reader) for reader in readers)
+    return summed and any(reader.name in STORES for reader in readers)
 
 
 def _loops(function: ir.Operation) -> list[ir.Operation]:

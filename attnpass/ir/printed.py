@@ -171,6 +171,14 @@ def with_pipeline(info: object, name: str = _LOWERED) -> str:
     return _PIPELINE.sub(name, str(info))
 
 
+def with_threads(info: object, threads: int, subgroup: int) -> str:
+    """A translation info with workgroups of so many threads, in subgroups of that size."""
+    text = with_numbers(info, {"workgroup_size": lambda _: [threads, 1, 1]})
+    if "subgroup_size" in text:
+        return text
+    return re.sub(r"(workgroup_size = \[[^\]]*\])", rf"\1 subgroup_size = {subgroup}", text)
+
+
 def says_lowered(info: object) -> bool:
     """Whether a translation info says that its kernel is lowered."""
     return _LOWERED in str(info)

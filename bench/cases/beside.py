@@ -1,9 +1,10 @@
 """What stands beside attention and products on a GPU, at which part of the memory's speed.
 
-Norms, rotary embeddings, copies of heads, casts and gates of tensors that no cache holds, compiled
-from PyTorch, beside PyTorch's own (eager). `megabytes` is what a case has to read and to write;
-the memory's speed is that of PyTorch's copy of 268 MB (`copy`). Errors are relative L2 distances to
-float64; times are the GPU's, from CUPTI through torch's profiler, programs taking turns.
+Norms, rotary embeddings, copies of heads, casts and gates of tensors that no cache holds, and what
+convolutional models have beside their products, compiled from PyTorch, beside PyTorch's own
+(eager). `megabytes` is what a case has to read and to write; the memory's speed is that of
+PyTorch's copy of 268 MB (`copy`). Errors are relative L2 distances to float64; times are the GPU's,
+from CUPTI through torch's profiler, programs taking turns.
 """
 
 # pyright: reportMissingImports=false
@@ -113,6 +114,74 @@ def cases() -> list[Beside]:
         Beside("f16 to f32", lambda x: x.float(), (ROWS,)),
         Beside("SiLU of a gate", silu_gate, (ROWS, ROWS)),
         Beside("softmax", lambda x: x.softmax(-1), ((32, 1024, 2048),)),
+        Beside("softmax of 32000", lambda x: x.softmax(-1), ((2048, 32000),)),
+        Beside("log-softmax of 50257", lambda x: x.log_softmax(-1), ((2048, 50257),), "f32"),
+        *_of_images(),
+    ]
+
+
+def _of_images() -> list[Beside]:
+    """Ops of convolutional models, channels in front."""
+    import torch
+    from torch.nn import functional
+
+    channels = (256,)
+    return [
+        Beside("norm to length 1", functional.normalize, ((16, 256, 56, 56),)),
+        Beside(
+            "layer norm of channels",
+            lambda x, w, b: (
+                layer_norm(x.permute(0, 2, 3, 1), w, b).permute(0, 3, 1, 2).contiguous()
+            ),
+            ((16, 256, 56, 56), channels, channels),
+        ),
+        Beside(
+            "batch norm and ReLU",
+            lambda x, m, v, w, b: functional.batch_norm(x, m, v.abs(), w, b).relu(),
+            ((32, 256, 56, 56), channels, channels, channels, channels),
+        ),
+        Beside(
+            "group norm",
+            lambda x, w, b: functional.group_norm(x, 32, w, b),
+            ((4, 320, 64, 64), (320,), (320,)),
+        ),
+        Beside("instance norm", functional.instance_norm, ((8, 64, 128, 128),)),
+        Beside(
+            "max pool, 3 x 3", lambda x: functional.max_pool2d(x, 3, 2, 1), ((32, 64, 112, 112),)
+        ),
+        Beside("mean pool, 2 x 2", lambda x: functional.avg_pool2d(x, 2), ((32, 256, 56, 56),)),
+        Beside("means of 7 x 7", lambda x: x.mean((2, 3)), ((64, 2048, 7, 7),)),
+        Beside("means of 14 x 14", lambda x: x.mean((2, 3)), ((32, 672, 14, 14),)),
+        Beside("sums of 16384 rows of 1001", lambda x: x.sum(0), ((16384, 1001),), "f32"),
+        Beside(
+            "depthwise convolution, 3 x 3",
+            lambda x, w: functional.conv2d(x, w, padding=1, groups=256),
+            ((32, 256, 28, 28), (256, 1, 3, 3)),
+        ),
+        Beside(
+            "depthwise convolution, 7 x 7",
+            lambda x, w: functional.conv2d(x, w, padding=3, groups=96),
+            ((32, 96, 56, 56), (96, 1, 7, 7)),
+        ),
+        Beside(
+            "nearest pixels, twice as many",
+            lambda x: functional.interpolate(x, scale_factor=2.0),
+            ((8, 256, 64, 64),),
+        ),
+        Beside(
+            "patches of 3 x 3", lambda x: functional.unfold(x, 3, padding=1), ((16, 64, 56, 56),)
+        ),
+        Beside("pixel shuffle", lambda x: functional.pixel_shuffle(x, 2), ((16, 256, 64, 64),)),
+        Beside(
+            "windows of 7 x 7, shifted",
+            lambda x: (
+                torch.roll(x, (-3, -3), (1, 2))
+                .view(32, 8, 7, 8, 7, 96)
+                .transpose(2, 3)
+                .reshape(-1, 49, 96)
+            ),
+            ((32, 56, 56, 96),),
+        ),
     ]
 
 

@@ -1,15 +1,17 @@
 // Convolutions of 16 bits are products of patches with weights (n, k), channels last; one of patches
-// that do not overlap needs no copy but another order, one of single pixels none. Depthwise ones add up
-// their taps. Groups have products of their own. f32 and what starts from another tensor are left, and
+// that do not overlap needs no copy but another order, one of single pixels none. Depthwise ones and
+// pools add up their taps where the image lies. Groups have products of their own. What starts from another tensor is left, and
 // CPUs.
 
 // RUN: attn-opt %s --attn-conv-products --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY-COUNT-3: is a product of patches with its weights
+// WHY: makes each element of its 3 taps
 // WHY: adds up its 3 taps, channels last
+// WHY: makes each element of its 9 taps
 // WHY: each group is a product of patches
-// WHY: is a product of patches with its weights
-// WHY-NOT: {{is a product of patches|adds up}}
+// WHY-COUNT-2: is a product of patches with its weights
+// WHY-NOT: {{is a product of patches|adds up|makes each}}
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
 #same = affine_map<(b, c, y, x) -> (b, c, y, x)>
@@ -67,7 +69,7 @@ func.func @one_pixel(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>) -> tenso
 }
 
 // CHECK-LABEL: func.func @depthwise(
-// CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel"]} outs(%{{.*}} : tensor<2x5x1x8xf32>)
+// CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel"]} outs(%{{.*}} : tensor<2x8x5x1xf32>)
 // CHECK-COUNT-6: tensor.extract
 // CHECK: compute_barrier.start
 // CHECK-NOT: linalg.depthwise
@@ -77,6 +79,49 @@ func.func @depthwise(%image: tensor<2x8x7x1xf16>, %w: tensor<8x3x1xf16>) -> tens
   %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x5x1xf32>) -> tensor<2x8x5x1xf32>
   %r = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %w : tensor<2x8x7x1xf16>, tensor<8x3x1xf16>) outs(%s : tensor<2x8x5x1xf32>) -> tensor<2x8x5x1xf32>
   return %r : tensor<2x8x5x1xf32>
+}
+
+// Of an unknown batch, channels last.
+// CHECK-LABEL: func.func @unknown_batch(
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x5x1x8xf32>)
+// CHECK-COUNT-6: tensor.extract
+// CHECK-NOT: linalg.depthwise
+func.func @unknown_batch(%image: tensor<?x8x7x1xf16>, %w: tensor<8x3x1xf16>, %e: tensor<?x8x5x1xf32>) -> tensor<?x8x5x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<?x8x5x1xf32>) -> tensor<?x8x5x1xf32>
+  %r = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %w : tensor<?x8x7x1xf16>, tensor<8x3x1xf16>) outs(%s : tensor<?x8x5x1xf32>) -> tensor<?x8x5x1xf32>
+  return %r : tensor<?x8x5x1xf32>
+}
+
+// A pool reads the image that is padded: at the sides there are pixels whose taps are outside.
+// CHECK-LABEL: func.func @pool(
+// CHECK-NOT: tensor.pad
+// CHECK: %[[IMAGE:.*]] = iree_tensor_ext.compute_barrier.start %arg0
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<2x8x4x6xf16>)
+// CHECK: arith.maxsi
+// CHECK-NOT: arith.minsi
+// CHECK-COUNT-9: tensor.extract %[[IMAGE]]
+// CHECK-NOT: linalg.pooling
+func.func @pool(%image: tensor<2x8x8x12xf16>) -> tensor<2x8x4x6xf16> {
+  %low = arith.constant 0xFC00 : f16
+  %p = tensor.pad %image low[0, 0, 1, 1] high[0, 0, 0, 0] {
+  ^bb0(%a: index, %b: index, %c: index, %d: index):
+    tensor.yield %low : f16
+  } : tensor<2x8x8x12xf16> to tensor<2x8x9x13xf16>
+  %e = tensor.empty() : tensor<2x8x4x6xf16>
+  %s = linalg.fill ins(%low : f16) outs(%e : tensor<2x8x4x6xf16>) -> tensor<2x8x4x6xf16>
+  %k = tensor.empty() : tensor<3x3xf16>
+  %r = linalg.pooling_nchw_max {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>} ins(%p, %k : tensor<2x8x9x13xf16>, tensor<3x3xf16>) outs(%s : tensor<2x8x4x6xf16>) -> tensor<2x8x4x6xf16>
+  return %r : tensor<2x8x4x6xf16>
+}
+
+// CHECK-LABEL: func.func @pool_of_any_size(
+// CHECK: linalg.pooling_nchw_max
+func.func @pool_of_any_size(%image: tensor<2x8x?x12xf16>, %e: tensor<2x8x?x6xf16>, %k: tensor<2x2xf16>) -> tensor<2x8x?x6xf16> {
+  %low = arith.constant 0xFC00 : f16
+  %s = linalg.fill ins(%low : f16) outs(%e : tensor<2x8x?x6xf16>) -> tensor<2x8x?x6xf16>
+  %r = linalg.pooling_nchw_max {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>} ins(%image, %k : tensor<2x8x?x12xf16>, tensor<2x2xf16>) outs(%s : tensor<2x8x?x6xf16>) -> tensor<2x8x?x6xf16>
+  return %r : tensor<2x8x?x6xf16>
 }
 
 // Groups have products of their own, where patches are no more than a GB.
@@ -89,14 +134,23 @@ func.func @groups(%image: tensor<2x4x8x9x1xf16>, %w: tensor<4x16x8x3x1xf16>, %s:
   return %r, %u : tensor<2x4x16x7x1xf32>, tensor<16x16x16x8192x1xf32>
 }
 
-// CHECK-LABEL: func.func @left(
-// CHECK-COUNT-2: linalg.conv_1d_ncw_fcw
-func.func @left(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>, %s: tensor<2x16x5xf32>, %wide: tensor<2x8x5xf32>, %v: tensor<16x8x1xf32>) -> (tensor<2x16x5xf32>, tensor<2x16x5xf32>) {
+// The same in f32, whose products are stored as they are made.
+// CHECK-LABEL: func.func @wide(
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}} : tensor<10x8xf32>, tensor<16x8xf32>)
+// CHECK: compute_barrier.start
+// CHECK-NOT: linalg.conv
+func.func @wide(%s: tensor<2x16x5xf32>, %wide: tensor<2x8x5xf32>, %v: tensor<16x8x1xf32>) -> tensor<2x16x5xf32> {
   %zero = arith.constant 0.0 : f32
   %f = linalg.fill ins(%zero : f32) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
-  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
   %t = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%wide, %v : tensor<2x8x5xf32>, tensor<16x8x1xf32>) outs(%f : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
-  return %r, %t : tensor<2x16x5xf32>, tensor<2x16x5xf32>
+  return %t : tensor<2x16x5xf32>
+}
+
+// CHECK-LABEL: func.func @left(
+// CHECK: linalg.conv_1d_ncw_fcw
+func.func @left(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>, %s: tensor<2x16x5xf32>) -> tensor<2x16x5xf32> {
+  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
+  return %r : tensor<2x16x5xf32>
 }
 }
 

@@ -947,7 +947,8 @@ def _write(buffer: Any, where: tuple[Any, ...], values: np.ndarray, thread: np.n
     if isinstance(buffer, (_Shared, _Private)):
         buffer.write(where, values, thread)
     else:
-        buffer[where] = values
+        # One element, of a tensor without dims, is one thread's.
+        buffer[where] = values if where else values[-1]
 
 
 def _evaluate(expr: ir.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) -> Any:

@@ -99,6 +99,32 @@ func.func @patches(%x: tensor<4x16x16x24xf16>) -> tensor<4x14x14x3x24xf16> {
   return %made : tensor<4x14x14x3x24xf16>
 }
 
+// Windows of a maximum along a column share rows of the image: a thread makes four.
+// CHECK-LABEL: func.func @windows_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK: scf.forall ({{.*}}) in (280)
+// CHECK-COUNT-8: memref.load
+// CHECK-NOT: memref.load
+// CHECK-COUNT-4: memref.store
+// TOLD: each thread makes 4 of what it reads at computed places
+func.func @windows(%x: tensor<160x33x57xf16>) -> tensor<160x32x56xf16> {
+  %one = arith.constant 1 : index
+  %space = tensor.empty() : tensor<160x32x56xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, y, x) -> (b, y, x)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%space : tensor<160x32x56xf16>) {
+  ^bb0(%o: f16):
+    %b = linalg.index 0 : index
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %k = arith.addi %i, %one : index
+    %l = arith.addi %j, %one : index
+    %v = tensor.extract %x[%b, %i, %j] : tensor<160x33x57xf16>
+    %w = tensor.extract %x[%b, %k, %l] : tensor<160x33x57xf16>
+    %m = arith.mulf %v, %w : f16
+    linalg.yield %m : f16
+  } -> tensor<160x32x56xf16>
+  return %made : tensor<160x32x56xf16>
+}
+
 // Casts of 8-bit floats are IREE's: it cannot translate them as scalars.
 // CHECK-LABEL: func.func @narrow_dispatch_0
 // CHECK-NOT: memref.load

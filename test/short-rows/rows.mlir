@@ -1,5 +1,5 @@
 // A workgroup sums several rows of a head's width; rows that subgroups do not divide, and too few
-// of them, keep IREE's workgroups.
+// of them, keep IREE's workgroups. Sums without whole steps of lanes are loops of ours.
 //
 // RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --iree-opt-level=O2 --compile-to=executable-configurations --attn-report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=TOLD < %t.json
@@ -150,10 +150,71 @@ func.func @down(%x: tensor<800x256xf16>) -> tensor<256xf32> {
   return %sum : tensor<256xf32>
 }
 
-// Lines that no lanes' reads divide keep IREE's thread a sum, which copies none of them.
+// Eight subgroups have a row of 2048 in registers; a row of 3072 no number of them.
+// CHECK-LABEL: func.func @long_dispatch_0
+// CHECK-SAME: workgroup_size = [256, 1, 1]
+// CHECK: partial_reduction = [0, 2048], subgroup_basis = {{\[}}[1, 8], [0, 1]]
+// CHECK: serial = [0, 2048], subgroup_basis = {{\[}}[1, 8], [0, 1]]
+// TOLD: 8 subgroups of a workgroup have a row in registers, not one
+// CHECK-LABEL: func.func @longer_dispatch_0
+// CHECK-SAME: workgroup_size = [32, 1, 1]
+func.func @long(%x: tensor<4096x2048xf16>) -> tensor<4096x2048xf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<4096xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<4096xf32>) -> tensor<4096xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4096x2048xf16>) outs(%none : tensor<4096xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.addf %c, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<4096xf32>
+  %space = tensor.empty() : tensor<4096x2048xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<4096x2048xf16>, tensor<4096xf32>) outs(%space : tensor<4096x2048xf16>) {
+  ^bb0(%a: f16, %s: f32, %out: f16):
+    %r = math.rsqrt %s : f32
+    %b = arith.truncf %r : f32 to f16
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x2048xf16>
+  return %made : tensor<4096x2048xf16>
+}
+
+func.func @longer(%x: tensor<4096x3072xf16>) -> tensor<4096x3072xf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<4096xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%sums : tensor<4096xf32>) -> tensor<4096xf32>
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4096x3072xf16>) outs(%none : tensor<4096xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %c = arith.mulf %b, %b : f32
+    %t = arith.addf %c, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<4096xf32>
+  %space = tensor.empty() : tensor<4096x3072xf16>
+  %made = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<4096x3072xf16>, tensor<4096xf32>) outs(%space : tensor<4096x3072xf16>) {
+  ^bb0(%a: f16, %s: f32, %out: f16):
+    %r = math.rsqrt %s : f32
+    %b = arith.truncf %r : f32 to f16
+    %c = arith.mulf %a, %b : f16
+    linalg.yield %c : f16
+  } -> tensor<4096x3072xf16>
+  return %made : tensor<4096x3072xf16>
+}
+
+// Lines that no lanes' reads divide: 8 threads, a line apart, share each of 32 sums.
 // CHECK-LABEL: func.func @odd_lines_dispatch_0
-// CHECK-NOT: lane_basis
-// CHECK: return
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1] subgroup_size = 32
+// CHECK: scf.forall ({{.*}}) in (7)
+// CHECK: scf.for {{.*}} -> (f32)
+// CHECK-COUNT-8: memref.load
+// CHECK: memref.alloc() : memref<8x32xf32, #gpu.address_space<workgroup>>
+// CHECK: gpu.barrier
+// TOLD: 8 threads of a workgroup share each of its sums
 func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
   %zero = arith.constant 0.0 : f32
   %sums = tensor.empty() : tensor<201xf32>

@@ -113,13 +113,13 @@ def _wanted(case: Case, image: Any, weights: Any, bias: Any) -> Any:
     return total + bias.reshape(-1, *[1] * len(case.kernel))
 
 
-def _check(program: str, inputs: list[Any], wanted: Any) -> None:
-    """That no convolution is left, and what is computes the same."""
+def _check(program: str, inputs: list[Any], wanted: Any, gone: str = "conv_") -> None:
+    """That no convolution is left, nor an op of the name `gone`, and what is computes the same."""
     context = ir.Context()
     context.load_all_available_dialects()
     module = ir.Module.parse(CUDA + "{" + program + "}", context)
     attnpass.run(module, "attn-conv-products")
-    assert "conv_" not in str(module)
+    assert not any(name in str(module) for name in ("conv_", "pooling_", gone))
     del module.operation.attributes["hal.device.targets"]
     binary = compile_str(str(module), extra_args=[*CPU])
     assert binary is not None
@@ -137,6 +137,88 @@ def test_convolution(name: str) -> None:
     bias = random.standard_normal(channels).astype("f4")
     wanted = _wanted(case, image, weights, bias)
     _check(_program(case, wanted.shape), [image, weights, bias], wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "step", "gap", "padding"), [("max", 3, 2, 1, 1), ("sum", 2, 1, 3, 1)]
+)
+def test_pools(kind: str, window: int, step: int, gap: int, padding: int) -> None:
+    """Of an image that is widened and padded, which nothing else reads."""
+    shape, span = (2, 3, 9, 12), gap * (window - 1)
+    cells = [(size + 2 * padding - span - 1) // step + 1 for size in shape[2:]]
+    padded = [size + 2 * padding for size in shape[2:]]
+    image, wide, whole, made = (
+        f"tensor<2x3x{_shape(sizes, element)}>"
+        for sizes, element in (
+            (shape[2:], "f16"),
+            (shape[2:], "f32"),
+            (padded, "f32"),
+            (cells, "f32"),
+        )
+    )
+    outside = -1000 if kind == "max" else 0
+    same = "affine_map<(b, c, y, x) -> (b, c, y, x)>"
+    program = f"""
+func.func @main(%image: {image}) -> {made} {{
+  %outside = arith.constant {float(outside)} : f32
+  %space = tensor.empty() : {wide}
+  %wide = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = ["parallel",
+      "parallel", "parallel", "parallel"]}} ins(%image : {image}) outs(%space : {wide}) {{
+  ^bb0(%a: f16, %b: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  }} -> {wide}
+  %p = tensor.pad %wide low[0, 0, {padding}, {padding}] high[0, 0, {padding}, {padding}] {{
+  ^bb0(%b: index, %c: index, %y: index, %x: index):
+    tensor.yield %outside : f32
+  }} : {wide} to {whole}
+  %e = tensor.empty() : {made}
+  %s = linalg.fill ins(%outside : f32) outs(%e : {made}) -> {made}
+  %k = tensor.empty() : tensor<{window}x{window}xf32>
+  %r = linalg.pooling_nchw_{kind} {{dilations = dense<{gap}> : vector<2xi64>,
+      strides = dense<{step}> : vector<2xi64>}}
+      ins(%p, %k : {whole}, tensor<{window}x{window}xf32>) outs(%s : {made}) -> {made}
+  return %r : {made}
+}}"""
+    x = np.random.default_rng(3).standard_normal(shape).astype("f2")
+    sides = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
+    whole_image = np.pad(x.astype(np.float64), sides, constant_values=outside)
+    taps = [
+        whole_image[..., gap * i :: step, gap * j :: step][..., : cells[0], : cells[1]]
+        for i, j in np.ndindex(window, window)
+    ]
+    _check(program, [x], np.max(taps, 0) if kind == "max" else np.sum(taps, 0))
+
+
+TRANSPOSED = """
+func.func @main(%image: tensor<2x8x5x4xf16>, %w: tensor<6x8x2x3xf16>, %bias: tensor<6xf32>)
+    -> tensor<2x6x10x12xf32> {
+  %zero = arith.constant 0.0 : f16
+  %z = tensor.empty() : tensor<2x8x11x14xf16>
+  %none = linalg.fill ins(%zero : f16) outs(%z : tensor<2x8x11x14xf16>) -> tensor<2x8x11x14xf16>
+  %spread = tensor.insert_slice %image into %none[0, 0, 1, 2] [2, 8, 5, 4] [1, 1, 2, 3]
+      : tensor<2x8x5x4xf16> into tensor<2x8x11x14xf16>
+  %e = tensor.empty() : tensor<2x6x10x12xf32>
+  %s = linalg.broadcast ins(%bias : tensor<6xf32>) outs(%e : tensor<2x6x10x12xf32>)
+      dimensions = [0, 2, 3]
+  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>,
+      strides = dense<1> : vector<2xi64>}
+      ins(%spread, %w : tensor<2x8x11x14xf16>, tensor<6x8x2x3xf16>)
+      outs(%s : tensor<2x6x10x12xf32>) -> tensor<2x6x10x12xf32>
+  return %r : tensor<2x6x10x12xf32>
+}"""
+
+
+def test_transposed_convolutions_multiply_no_zeros() -> None:
+    random = np.random.default_rng(5)
+    image, weights = (
+        random.standard_normal(shape).astype("f2") for shape in ((2, 8, 5, 4), (6, 8, 2, 3))
+    )
+    bias = random.standard_normal(6).astype("f4")
+    turned = weights[..., ::-1, ::-1].astype(float)
+    parts = np.einsum("bcyx,fcij->bfyixj", image.astype(float), turned)
+    wanted = parts.reshape(2, 6, 10, 12) + bias[:, None, None]
+    _check(TRANSPOSED, [image, weights, bias], wanted, "insert_slice")
 
 
 GROUPS = """

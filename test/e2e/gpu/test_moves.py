@@ -163,10 +163,11 @@ func.func @main(%x: {whole}, %y: {one}) -> {both} {{
     assert count == 1 and {*map(int, stores)} == ({width} if width > 1 else set())
 
 
-@pytest.mark.parametrize("channels", [24, 20])
+@pytest.mark.parametrize("channels", [24, 20, 21, 6761])
 def test_taps(channels: int) -> None:
     """A convolution of each channel by itself, whose taps are read by index: 8 or 4 neighbours a
-    thread, in a workgroup that is not full."""
+    thread, in a workgroup that is not full; of odd channels a thread makes one element, or where
+    there are many several along a line of pixels."""
     x, w = f"tensor<2x6x7x{channels}xf16>", f"tensor<2x3x{channels}xf16>"
     out = f"tensor<2x5x5x{channels}xf16>"
     steps, total = "", "%zero"
@@ -208,7 +209,7 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
     compiled = attnpass.compile_str(text, extra_args=flags, report=report)
     assert compiled is not None
     (found,) = run_gpu_module(lower(compiled.decode()), [image, taps])
-    made = [one for one in report.found("fitted") if "by index" in one.reason]
+    made = [one for one in report.found("fitted") if "what it reads" in one.reason]
     wide = image.astype(np.float64)
     wanted = np.ones(found.shape) + sum(
         wide[:, p : p + 5, q : q + 5] * taps[p, q].astype(np.float64)
@@ -226,6 +227,11 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
         ((4, 5, 64), (0, 1), "f32"),
         ((17, 12, 49), (0, 2), "f16"),
         ((3, 40, 7, 72), (1, 2), "f32"),
+        # Lines that no vectors divide, rows that lanes do not, a few numbers and one sum.
+        ((130, 101), (0,), "f32"),
+        ((37, 49), (1,), "f16"),
+        ((3, 1370), (1,), "bf16"),
+        ((41, 30), (0, 1), "f32"),
     ],
 )
 def test_sums(shape: tuple[int, ...], dims: tuple[int, ...], kind: str) -> None:
@@ -255,3 +261,95 @@ func.func @main(%x: {_type(shape, kind)}) -> {sums} {{
     x = _numbers(shape, kind)
     found, count = _run(text, ShortRows(), [x])
     assert count == 1 and rel_error(found, (x.astype(np.float64) ** 2).sum(dims)) < 1e-6
+
+
+def test_sums_beside_what_they_add() -> None:
+    """A gate's mean beside the gate (of squeeze and excitation): one kernel has both results."""
+    whole, row = _type((41, 70), "f32"), _type((41,), "f32")
+    loops, rows = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (i)>"
+    alone = "affine_map<(i) -> (i)>"
+    text = f"""
+func.func @main(%x: {whole}) -> ({whole}, {row}) {{
+  %zero = arith.constant 0.0 : f32
+  %size = arith.constant 70.0 : f32
+  %e = tensor.empty() : {whole}
+  %y = linalg.generic {{indexing_maps = [{loops}, {loops}],
+      iterator_types = ["parallel", "parallel"]}} ins(%x : {whole}) outs(%e : {whole}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.mulf %a, %a : f32
+    linalg.yield %b : f32
+  }} -> {whole}
+  %f = tensor.empty() : {row}
+  %n = linalg.fill ins(%zero : f32) outs(%f : {row}) -> {row}
+  %s = linalg.generic {{indexing_maps = [{loops}, {rows}],
+      iterator_types = ["parallel", "reduction"]}} ins(%y : {whole}) outs(%n : {row}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  }} -> {row}
+  %m = linalg.generic {{indexing_maps = [{alone}, {alone}],
+      iterator_types = ["parallel"]}} ins(%s : {row}) outs(%f : {row}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.divf %a, %size : f32
+    linalg.yield %b : f32
+  }} -> {row}
+  return %y, %m : {whole}, {row}
+}}"""
+    x = _numbers((41, 70), "f32")
+    configured, count = _configured(text, ShortRows())
+    squares, means = run_gpu_module(lower(configured), [x])
+    assert count == 1 and configured.count("hal.executable.export") == 1
+    assert np.array_equal(squares, x * x)
+    assert rel_error(means, (x.astype(np.float64) ** 2).mean(1)) < 1e-6
+
+
+def test_norms_down_columns() -> None:
+    """What is centered, and divided by its length, over a dim in front of lines of 35."""
+    whole, mean, gains = _type((3, 40, 35), "f32"), _type((3, 35), "f32"), _type((40,), "f32")
+    maps = ", ".join(
+        f"affine_map<(b, c, n) -> ({dims})>" for dims in ("b, c, n", "b, n", "b, n", "c", "b, c, n")
+    )
+    sums = "[affine_map<(b, n, c) -> (b, c, n)>, affine_map<(b, n, c) -> (b, n)>]"
+    centers = "affine_map<(b, n, c) -> (b, n)>"
+    kinds = 'iterator_types = ["parallel", "parallel", "reduction"]'
+    text = f"""
+func.func @main(%x: {whole}, %g: {gains}) -> {whole} {{
+  %zero = arith.constant 0.0 : f32
+  %count = arith.constant 40.0 : f32
+  %e = tensor.empty() : {mean}
+  %n = linalg.fill ins(%zero : f32) outs(%e : {mean}) -> {mean}
+  %s = linalg.generic {{indexing_maps = {sums}, {kinds}}} ins(%x : {whole}) outs(%n : {mean}) {{
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  }} -> {mean}
+  %v = linalg.generic {{indexing_maps = [affine_map<(b, n, c) -> (b, c, n)>, {centers}, {centers}],
+      {kinds}}} ins(%x, %s : {whole}, {mean}) outs(%n : {mean}) {{
+  ^bb0(%a: f32, %m: f32, %o: f32):
+    %d = arith.divf %m, %count : f32
+    %c = arith.subf %a, %d : f32
+    %q = arith.mulf %c, %c : f32
+    %b = arith.addf %q, %o : f32
+    linalg.yield %b : f32
+  }} -> {mean}
+  %f = tensor.empty() : {whole}
+  %y = linalg.generic {{indexing_maps = [{maps}],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%x, %s, %v, %g : {whole}, {mean}, {mean}, {gains}) outs(%f : {whole}) {{
+  ^bb0(%a: f32, %m: f32, %w: f32, %k: f32, %o: f32):
+    %d = arith.divf %m, %count : f32
+    %c = arith.subf %a, %d : f32
+    %r = math.sqrt %w : f32
+    %q = arith.divf %c, %r : f32
+    %t = arith.mulf %q, %k : f32
+    linalg.yield %t : f32
+  }} -> {whole}
+  return %y : {whole}
+}}"""
+    x, gain = _numbers((3, 40, 35), "f32"), _numbers((40,), "f32")
+    configured, count = _configured(text, ShortRows())
+    (found,) = run_gpu_module(lower(configured), [x, gain])
+    wide = x.astype(np.float64) - x.mean(1, keepdims=True, dtype=np.float64)
+    wanted = wide / np.linalg.norm(wide, axis=1, keepdims=True) * gain[:, None]
+    assert count == 1 and configured.count("hal.executable.export") == 1
+    assert rel_error(found, wanted) < 1e-5

@@ -1,0 +1,93 @@
+"""Elementwise kernels that read several elements at computed places: windows of images, pixels
+between pixels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from ..ir import Refusal, index_dim, index_ops
+from ..ir.bodies import depending
+from . import lane_bodies
+from .lane_loops import THREADS, LaneLoops, emit
+
+# Elements that a thread makes, what it reads for them, and workgroups, which are to be
+# enough for the multiprocessors of a large GPU.
+_MOST, _READS, _WORKGROUPS = 8, 512, 264
+
+
+@dataclass(frozen=True)
+class ComputedElements:
+    """A kernel that is one loop over `sizes`, whose result lies in `written`, and each of whose
+    elements is made of several at computed places. A thread makes `count` neighbours along loop
+    `shared`, whose windows share what it reads."""
+
+    op: ir.Operation
+    end: ir.Operation
+    written: ir.Value
+    sizes: tuple[int, ...]
+    shared: int
+    count: int
+
+    @property
+    def words(self) -> str:
+        return f"each thread makes {self.count} of what it reads at computed places"
+
+    def emit(self) -> None:
+        """Puts loops in the op's place."""
+        counts = list(self.sizes)
+        counts[self.shared] //= self.count
+        total = math.prod(counts)
+
+        def body(build: LaneLoops) -> None:
+            place = build.add(build.times(build.workgroup, THREADS), build.thread)
+            whole = total % THREADS == 0
+            found = build.split(
+                place if whole else build.least(place, build.number(total - 1)), counts
+            )
+            found[self.shared] = build.times(found[self.shared], self.count)
+            made = []
+            for at in range(self.count):
+                indices = list(found)
+                indices[self.shared] = build.add(found[self.shared], build.number(at))
+                value = lane_bodies.made(self.op, build, dict(enumerate(indices)), {})
+                made.append((indices, value))
+            inside = None if whole else build.below(place, total)
+            for indices, value in made:
+                build.store(value, self.written, indices, inside)
+
+        emit(self.end, -(-total // THREADS), body)
+        lane_bodies.erase([self.end], [self.op])
+
+
+def read(
+    op: ir.Operation, end: ir.Operation, written: ir.Value, sizes: tuple[int, ...]
+) -> ComputedElements | Refusal:
+    """The elements that an elementwise op without inputs makes of several that it reads by index;
+    why it is left to IREE."""
+    if (refusal := lane_bodies.why_not(op)) is not None:
+        return refusal
+    reads = len(lane_bodies.extracts(op))
+    if reads < 2:
+        return Refusal("it reads one element")
+    shared = _shared_loop(op, len(sizes))
+    ways = [
+        count
+        for count in range(2, _MOST + 1)
+        if sizes[shared] % count == 0
+        and count * reads <= _READS
+        and math.prod(sizes) // count >= _WORKGROUPS * THREADS
+    ]
+    return ComputedElements(op, end, written, sizes, shared, max(ways, default=1))
+
+
+def _shared_loop(op: ir.Operation, rank: int) -> int:
+    """The loop along which a body reads at most places: beside the last, along which lanes lie, if
+    there is one."""
+    places = {index for one in lane_bodies.extracts(op) for index in list(one.operands)[1:]}
+    counts = [0] * rank
+    for one in index_ops(op):
+        counts[index_dim(one)] = len(places & depending(op, one.results))
+    return max(range(rank), key=lambda loop: (min(counts[loop], 2), loop < rank - 1, loop))

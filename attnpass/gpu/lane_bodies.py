@@ -1,0 +1,136 @@
+"""Bodies of a kernel's loops as a thread does them, an element at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from iree.compiler import ir
+
+from ..codegen.kernel import load_of
+from ..ir import (
+    Refusal,
+    body_of,
+    body_ops,
+    copied_attributes,
+    defining_op,
+    erase_unused,
+    index_dim,
+    is_used,
+    whole_number,
+)
+from .indexed_lines import computes_with_bytes
+from .lane_loops import LOADED, LaneLoops
+
+_EXTRACT, _INDEX = "tensor.extract", "linalg.index"
+# Of places, in 32 bits.
+_OF_PLACES = tuple(
+    f"arith.{name}"
+    for name in (
+        *("addi", "subi", "muli", "divui", "remui", "divsi", "remsi", "ceildivui"),
+        *("maxsi", "minsi", "maxui", "minui", "cmpi", "select"),
+    )
+)
+
+
+def extracts(op: ir.Operation) -> list[ir.Operation]:
+    """What a body reads at computed places."""
+    return [one for one in body_ops(op) if one.name == _EXTRACT]
+
+
+def why_not(op: ir.Operation) -> Refusal | None:
+    """What keeps `made` from a body; None where it makes it."""
+    plain = ("arith.", "math.", _INDEX, _EXTRACT)
+    if not all(one.name.startswith(plain) for one in body_ops(op)[:-1]):
+        return Refusal("its body is more than scalars")
+    if any(computes_with_bytes(one) for one in body_ops(op)[:-1]):
+        return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
+    read = [value for one in body_ops(op) for value in one.operands if _is_index(value)]
+    if any(abs(whole_number(value) or 0) >= 1 << 31 for value in read):
+        return Refusal("its places are no numbers of 32 bits")
+    for one in extracts(op):
+        load = load_of(one.operands[0])
+        if load is None or load.results[0] != one.operands[0]:
+            return Refusal("it reads what is in no buffer")
+        if not is_known(load.operands[0]):
+            return Refusal("sizes are known only at run time")
+    return None
+
+
+def is_known(memref: ir.Value) -> bool:
+    """Whether a memref's shape is known, and its elements are numbers of whole bytes."""
+    kind = ir.MemRefType(memref.type)
+    element = kind.element_type
+    whole = isinstance(element, ir.IntegerType | ir.FloatType) and element.width >= 8
+    return whole and kind.has_static_shape and math.prod(kind.shape) < 1 << 31
+
+
+def made(
+    op: ir.Operation,
+    build: LaneLoops,
+    indices: Mapping[int, ir.Value],
+    given: Mapping[ir.Value, ir.Value],
+) -> ir.Value:
+    """What the body of an op with one result makes where its loops are at these `indices`, of what
+    is `given` for its arguments; indices are numbers of 32 bits."""
+    names = dict(given)
+
+    def named(value: ir.Value) -> ir.Value:
+        number = whole_number(value) if _is_index(value) else None
+        return names.get(value, value) if number is None else build.number(number)
+
+    *steps, last = body_ops(op)
+    for step in steps:
+        (result,) = step.results
+        if step.name == _INDEX:
+            names[result] = indices[index_dim(step)]
+        elif step.name == _EXTRACT:
+            load = load_of(step.operands[0])
+            assert load is not None, "it has been read before"
+            places = [named(value) for value in list(step.operands)[1:]]
+            names[result] = build.get(load.operands[0], places)
+        elif step.name != "arith.constant" or not _is_index(result):
+            of_places = step.name in _OF_PLACES
+            operands = [named(value) for value in step.operands]
+            if not of_places:
+                pairs = zip(step.operands, operands, strict=True)
+                operands = [build.as_index(x) if _is_index(one) else x for one, x in pairs]
+            kind = build.i32 if _is_index(result) and of_places else result.type
+            value = build.build.create(step.name, [kind], operands, copied_attributes(step))
+            names[result] = value.results[0]
+            if _is_index(names[result]):
+                names[result] = build.build.convert("arith.index_cast", names[result], build.i32)
+    return named(last.operands[0])
+
+
+def erase(ends: list[ir.Operation], ops: list[ir.Operation]) -> None:
+    """Erases the ops of a kernel, the last first, and what stores and loads for them alone."""
+    read = [value for op in ops for value in op.operands]
+    read += [one.operands[0] for op in ops for one in extracts(op)]
+    loads = _makers(value for value in read if defining_op(value) not in ops)
+    erase_unused([*ends, *ops])
+    fills = [op for op in loads if op.name == "linalg.fill" and not is_used(op.results[0])]
+    loads = _makers(
+        [op.results[0] for op in loads if op not in fills] + [op.operands[1] for op in fills]
+    )
+    erase_unused(fills)
+    erase_unused([op for op in loads if op.name in LOADED and not is_used(op.results[0])])
+
+
+def _makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
+    """The ops that make these values, each once."""
+    made: list[ir.Operation] = []
+    for value in values:
+        op = defining_op(value)
+        if op is not None and op not in made:
+            made.append(op)
+    return made
+
+
+def arguments(op: ir.Operation) -> list[ir.Value]:
+    """The scalars that a body is given, one an operand."""
+    return list(body_of(op).arguments)
+
+
+def _is_index(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.IndexType)
