@@ -26,7 +26,7 @@ from ..ir import (
 
 
 @dataclass(frozen=True)
-class _Dim:
+class _SpreadDim:
     """A dim of the image: its `pixels`, each `step` of the spread image, from `low` on, and the
     sizes of the kernel and of the result."""
 
@@ -62,7 +62,7 @@ class _Dim:
         return self.places + self.taps - 1 - self.before - self.pixels
 
 
-def read_spread(op: ir.Operation) -> tuple[ir.Value, list[_Dim]] | None:
+def read_spread(op: ir.Operation) -> tuple[ir.Value, list[_SpreadDim]] | None:
     """What a convolution (batch, channels, ...) with unit steps is made of, if its image is spread
     over zeros, and all sizes but the batch are known."""
     made = defining_op(op.operands[0])
@@ -83,10 +83,10 @@ def read_spread(op: ir.Operation) -> tuple[ir.Value, list[_Dim]] | None:
     if len(image) != len(result) or any(lows[:2]) or {*steps[:2]} != {1}:
         return None
     each = zip(image[2:], steps[2:], lows[2:], weights[2:], result[2:], strict=True)
-    return made.operands[0], [_Dim(*(size or 0 for size in sizes)) for sizes in each]
+    return made.operands[0], [_SpreadDim(*(size or 0 for size in sizes)) for sizes in each]
 
 
-def gather_pixels(op: ir.Operation, image: ir.Value, dims: Sequence[_Dim]) -> ir.Operation:
+def gather_pixels(op: ir.Operation, image: ir.Value, dims: Sequence[_SpreadDim]) -> ir.Operation:
     """The convolution of the image itself in the place of such a one."""
     build, rank = Builder(op), len(dims)
     start, kind = op.operands[2], element_type(op.operands[2])
@@ -115,7 +115,7 @@ def gather_pixels(op: ir.Operation, image: ir.Value, dims: Sequence[_Dim]) -> ir
     return conv
 
 
-def _padded(build: Builder, image: ir.Value, dims: Sequence[_Dim]) -> ir.Value:
+def _padded(build: Builder, image: ir.Value, dims: Sequence[_SpreadDim]) -> ir.Value:
     sizes = list(sizes_of(image))
     kept = [*sizes[:2], *(dim.pixels + min(dim.behind, 0) for dim in dims)]
     if kept[2:] != sizes[2:]:
@@ -129,7 +129,7 @@ def _padded(build: Builder, image: ir.Value, dims: Sequence[_Dim]) -> ir.Value:
     return build.pad(image, build.tensor_type(result, kind), low, high, build.splat(0, kind))
 
 
-def _weights(build: Builder, weights: ir.Value, dims: Sequence[_Dim]) -> ir.Value:
+def _weights(build: Builder, weights: ir.Value, dims: Sequence[_SpreadDim]) -> ir.Value:
     """The weights (f, c, ...) as (f r, c, taps)."""
     if all(dim.step == 1 for dim in dims):
         return weights
