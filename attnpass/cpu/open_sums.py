@@ -61,6 +61,9 @@ def has_open_sums(function: ir.Operation) -> bool:
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     if any(not op.name.startswith("linalg.") or is_contraction(op) for op in ops):
         return False
+    # Sums over windows, which no dim's loop alone reads, have steps of IREE's own.
+    if not all(map(loops_read, collect(function, iterator_kinds, bodies=False))):
+        return False
     return bool(_sums_read(function)) and any(map(_has_open_steps, ops))
 
 

@@ -32,6 +32,7 @@ from ..machines import names_backend
 from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 from . import windows
+from .spread_images import gather_pixels, read_spread
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 # On CPUs alone.
@@ -66,8 +67,9 @@ class ConvProducts(OpPass):
     Those of unknown sizes are left there, but for an unknown batch where there are no groups.
 
     On CPUs, of any float type: 2 to 13 times IREE's speed (one thread of a Zen 3, f32, 3 x 3 of 160
-    channels, 32 x 32: 19 -> 7 ms; of 512, 7 x 7: 54 -> 4.1). Few channels, few multiplications and
-    other images that are spread over zeros (transposed convolutions) are left.
+    channels, 32 x 32: 19 -> 7 ms; of 512, 7 x 7: 54 -> 4.1). Few channels and few multiplications
+    are left. Images of known sizes that are spread over zeros (transposed convolutions) are read as
+    they are.
     """
 
     name = "attn-conv-products"
@@ -89,9 +91,12 @@ class ConvProducts(OpPass):
             return f"makes each element of its {math.prod(found.kernel)} taps"
         if op.name in windows.POOLS:
             return ""
+        spread = read_spread(op) if _on_cpu(op) and op.name != windows.DEPTHWISE else None
+        if spread is not None:
+            op = gather_pixels(op, *spread)
         conv = _read(op)
         if conv is None:
-            return ""
+            return "" if spread is None else "reads its image without the zeros between"
         images = ranked_shape(conv.image)[0] or 1
         if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
             return ""
@@ -182,7 +187,7 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
     """Whether IREE's own loops are slower than copies of patches and a product."""
     made = defining_op(_below_pads(conv.image))
     if made is not None and made.name == "tensor.insert_slice":
-        return _spread(conv.op) is not None
+        return False
     if conv.op.name == windows.DEPTHWISE:
         return True
     channels, *taps = (size or 1 for size in ranked_shape(conv.weights))

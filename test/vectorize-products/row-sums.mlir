@@ -1,6 +1,6 @@
 // Kernels that sum up rows go by a row and up to eight vectors a step, four where none divides the
 // row; those that sum up columns by four vectors of these. Fewer keep IREE's steps. A kernel that reads
-// a sum in steps that leave a rest is lowered here. Elementwise kernels that turn a matrix go by
+// a sum in steps that leave a rest is lowered here, but for sums over windows. Elementwise kernels that turn a matrix go by
 // squares, where these divide it.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
@@ -156,4 +156,19 @@ func.func @half_squares(%x: tensor<64x168xf32>, %b: tensor<168xf32>) -> tensor<1
     linalg.yield %y : f32
   } -> tensor<168x64xf32>
   return %r : tensor<168x64xf32>
+}
+
+// CHECK: func.func @few_windows_dispatch_0_{{.*}} attributes {translation_info = {{.*}}<ConvTileAndDecomposeExpert>
+func.func @few_windows(%x: tensor<1x64x112x112xf32>, %w: tensor<2x2xf32>) -> tensor<1x64x56x56xf32> {
+  %zero = arith.constant 0.0 : f32
+  %part = arith.constant 0.25 : f32
+  %e = tensor.empty() : tensor<1x64x56x56xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+  %sum = linalg.pooling_nchw_sum {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>} ins(%x, %w : tensor<1x64x112x112xf32>, tensor<2x2xf32>) outs(%f : tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, c, y, x) -> (b, c, y, x)>, affine_map<(b, c, y, x) -> (b, c, y, x)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%sum : tensor<1x64x56x56xf32>) outs(%e : tensor<1x64x56x56xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.mulf %a, %part : f32
+    linalg.yield %y : f32
+  } -> tensor<1x64x56x56xf32>
+  return %r : tensor<1x64x56x56xf32>
 }

@@ -50,6 +50,7 @@ ALWAYS = (
         "clampf",
         "cos",
         "cosh",
+        "erf",
         "erfc",
         "log10",
         "powf",
