@@ -77,8 +77,11 @@ class ViewReader(PieceReader):
 def _is_cheap(op: ir.Operation) -> bool:
     """Whether an elementwise op may be computed again: it does little, and nothing that it reads
     is a sum, behind which it is computed in the same kernel."""
-    names = body_names(op) if op.name == "linalg.generic" else [op.name]
-    if any(not name.startswith(("arith.", "linalg.yield")) for name in names) or index_ops(op):
+    has_body = op.name == "linalg.generic"
+    names = body_names(op) if has_body else [op.name]
+    if any(not name.startswith(("arith.", "linalg.yield")) for name in names):
+        return False
+    if has_body and index_ops(op):
         return False
     return not any(_is_sum(operand) for operand in op.operands if is_ranked_tensor(operand))
 

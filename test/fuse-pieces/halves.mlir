@@ -45,6 +45,27 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     return %both : tensor<?x2x96xf16>
   }
 
+  // One half is multiplied with a table that is constant.
+  // CHECK-LABEL: func.func @table(
+  // CHECK-NOT: tensor.concat
+  // CHECK: tensor.extract %cst
+  // CHECK: arith.mulf
+  // CHECK-NOT: tensor.concat
+  func.func @table(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+    %table = arith.constant dense<[1.0, 0.25]> : tensor<2xf16>
+    %first = tensor.extract_slice %x[0, 0] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %second = tensor.extract_slice %x[0, 2] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %space = tensor.empty() : tensor<8x2xf16>
+    %turned = linalg.generic {indexing_maps = [#same, affine_map<(a, b) -> (b)>, #same], iterator_types = ["parallel", "parallel"]}
+        ins(%second, %table : tensor<8x2xf16>, tensor<2xf16>) outs(%space : tensor<8x2xf16>) {
+    ^bb0(%a: f16, %b: f16, %out: f16):
+      %c = arith.mulf %a, %b : f16
+      linalg.yield %c : f16
+    } -> tensor<8x2xf16>
+    %both = tensor.concat dim(1) %turned, %first : (tensor<8x2xf16>, tensor<8x2xf16>) -> tensor<8x4xf16>
+    return %both : tensor<8x4xf16>
+  }
+
   // CHECK-LABEL: func.func @behind(
   // CHECK: tensor.concat
   func.func @behind(%x: tensor<8x32xf16>, %y: tensor<8x32xf16>) -> tensor<16x32xf16> {
