@@ -29,6 +29,9 @@ from ..ir.views import WHOLE, View, below_views, view_of
 
 Written = Expression[Linear]
 
+# What a body may have that is computed again for each block: an angle's sine has a hundred.
+_MOST_OPS = 24
+
 
 def reads_of(made: Written) -> Iterator[Leaf[Linear]]:
     """The elements of tensors that an expression is made of."""
@@ -81,7 +84,7 @@ def _is_cheap(op: ir.Operation) -> bool:
     names = body_names(op) if has_body else [op.name]
     if any(not name.startswith(("arith.", "linalg.yield")) for name in names):
         return False
-    if has_body and index_ops(op):
+    if len(names) > _MOST_OPS or (has_body and index_ops(op)):
         return False
     return not any(_is_sum(operand) for operand in op.operands if is_ranked_tensor(operand))
 
