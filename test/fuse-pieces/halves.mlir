@@ -45,11 +45,13 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     return %both : tensor<?x2x96xf16>
   }
 
-  // One half is multiplied with a table that is constant.
+  // One half is multiplied with a table that is constant, and with a number that its body has.
   // CHECK-LABEL: func.func @table(
   // CHECK-NOT: tensor.concat
   // CHECK: tensor.extract %cst
   // CHECK: arith.mulf
+  // CHECK: %[[THREE:.*]] = arith.constant 3.0
+  // CHECK: arith.mulf %{{.*}}, %[[THREE]]
   // CHECK-NOT: tensor.concat
   func.func @table(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
     %table = arith.constant dense<[1.0, 0.25]> : tensor<2xf16>
@@ -60,7 +62,9 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
         ins(%second, %table : tensor<8x2xf16>, tensor<2xf16>) outs(%space : tensor<8x2xf16>) {
     ^bb0(%a: f16, %b: f16, %out: f16):
       %c = arith.mulf %a, %b : f16
-      linalg.yield %c : f16
+      %three = arith.constant 3.0 : f16
+      %d = arith.mulf %c, %three : f16
+      linalg.yield %d : f16
     } -> tensor<8x2xf16>
     %both = tensor.concat dim(1) %turned, %first : (tensor<8x2xf16>, tensor<8x2xf16>) -> tensor<8x4xf16>
     return %both : tensor<8x4xf16>
