@@ -62,6 +62,18 @@ CASES = (
     "f8E4M3FNbf16_40x1_777x1110_d128_causal_offset333",
     "f8E4M3FNbf16_8x4_777x1001_d128_dynamic",
 )
+# Of a few rows over a cache (cached.cu): masks of all kinds, rows of several heads, one key.
+DECODE = (
+    "f16_8x1_1x777_d128",
+    "f16_3x1_1x1_d128",
+    "f16_2x4_1x5000_d64",
+    "f16_40x5_1x130_d128_dynamic",
+    "f16_8x2_4x1000_d128_causal_offset996",
+    "f16_5x4_1x777_d128_mask_f16_n",
+    "f16_5x1_7x777_d64_mask_i1_bmn",
+    "bf16_8x4_1x777_d128",
+    "bf16_5x4_1x777_d128_mask_bf16_bn",
+)
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(
     r"Race reported between (\w+) access at (\w+)\+(0x[0-9a-f]+).*?"
@@ -72,7 +84,8 @@ _ANALYSIS = re.compile(
 
 def command(tool: str, case: str, folder: Path) -> list[str]:
     """The sanitizer's command line for one case."""
-    sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", "kns=attention_"]
+    kernels = "kns=cached_" if case in DECODE else "kns=attention_"
+    sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", kernels]
     sanitizer += ["--racecheck-report", "analysis"] if tool == "racecheck" else []
     bench = ["-m", "bench", "some", "kernels", str(folder), "--numbers", "--only", case, "--exact"]
     return [*sanitizer, sys.executable, *bench]
@@ -139,7 +152,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
     options = parser.parse_args()
-    work = [(tool, case) for tool in ("memcheck", "racecheck") for case in CASES]
+    work = [(tool, case) for tool in ("memcheck", "racecheck") for case in (*CASES, *DECODE)]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(
             pool.map(

@@ -29,6 +29,9 @@ from ..ir.views import WHOLE, View, below_views, view_of
 
 Written = Expression[Linear]
 
+# What a body may have that is computed again for each block: an angle's sine has a hundred.
+_MOST_OPS = 24
+
 
 def reads_of(made: Written) -> Iterator[Leaf[Linear]]:
     """The elements of tensors that an expression is made of."""
@@ -77,8 +80,11 @@ class ViewReader(PieceReader):
 def _is_cheap(op: ir.Operation) -> bool:
     """Whether an elementwise op may be computed again: it does little, and nothing that it reads
     is a sum, behind which it is computed in the same kernel."""
-    names = body_names(op) if op.name == "linalg.generic" else [op.name]
-    if any(not name.startswith(("arith.", "linalg.yield")) for name in names) or index_ops(op):
+    has_body = op.name == "linalg.generic"
+    names = body_names(op) if has_body else [op.name]
+    if any(not name.startswith(("arith.", "linalg.yield")) for name in names):
+        return False
+    if len(names) > _MOST_OPS or (has_body and index_ops(op)):
         return False
     return not any(_is_sum(operand) for operand in op.operands if is_ranked_tensor(operand))
 
@@ -108,7 +114,10 @@ class PieceWriter:
             return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
         assert isinstance(made, Leaf), "of constants the reader makes leaves, and it reads no index"
         if not is_ranked_tensor(made.value):
-            return made.value
+            op = defining_op(made.value)
+            # It may stand in the body of an op that goes away.
+            is_constant = op is not None and op.name == "arith.constant"
+            return inner.copy(op).results[0] if op and is_constant else made.value
         cut = self._cut[made]
         return inner.extract(cut.value, [_index(place, inner) for place in cut.places])
 

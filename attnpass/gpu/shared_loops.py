@@ -28,7 +28,10 @@ class SharedLoops:
                         self._join((value, dim), (op.results[0], "loop", loop))
 
     def along_the_same(self, op: ir.Operation, loop: int, other: ir.Operation) -> list[int]:
-        """The loops of another op that run along the dim of this one's loop."""
+        """The loops of another op that run along the dim of this one's loop; none of an op that
+        does not say how its loops index."""
+        if "indexing_maps" not in other.attributes:
+            return []
         known = self._first((op.results[0], "loop", loop))
         count = maps.num_dims(other.attributes["indexing_maps"])
         return [at for at in range(count) if self._first((other.results[0], "loop", at)) == known]

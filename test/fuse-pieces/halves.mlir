@@ -45,6 +45,73 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     return %both : tensor<?x2x96xf16>
   }
 
+  // One half is multiplied with a table that is constant, and with a number that its body has.
+  // CHECK-LABEL: func.func @table(
+  // CHECK-NOT: tensor.concat
+  // CHECK: tensor.extract %cst
+  // CHECK: arith.mulf
+  // CHECK: %[[THREE:.*]] = arith.constant 3.0
+  // CHECK: arith.mulf %{{.*}}, %[[THREE]]
+  // CHECK-NOT: tensor.concat
+  func.func @table(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+    %table = arith.constant dense<[1.0, 0.25]> : tensor<2xf16>
+    %first = tensor.extract_slice %x[0, 0] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %second = tensor.extract_slice %x[0, 2] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %space = tensor.empty() : tensor<8x2xf16>
+    %turned = linalg.generic {indexing_maps = [#same, affine_map<(a, b) -> (b)>, #same], iterator_types = ["parallel", "parallel"]}
+        ins(%second, %table : tensor<8x2xf16>, tensor<2xf16>) outs(%space : tensor<8x2xf16>) {
+    ^bb0(%a: f16, %b: f16, %out: f16):
+      %c = arith.mulf %a, %b : f16
+      %three = arith.constant 3.0 : f16
+      %d = arith.mulf %c, %three : f16
+      linalg.yield %d : f16
+    } -> tensor<8x2xf16>
+    %both = tensor.concat dim(1) %turned, %first : (tensor<8x2xf16>, tensor<8x2xf16>) -> tensor<8x4xf16>
+    return %both : tensor<8x4xf16>
+  }
+
+  // What takes many steps is not computed again for each block, as a sine is that is written out.
+  // CHECK-LABEL: func.func @steps(
+  // CHECK: arith.mulf
+  // CHECK: linalg.yield
+  // CHECK-NOT: arith.mulf
+  func.func @steps(%x: tensor<8x4xf16>) -> tensor<8x4xf16> {
+    %first = tensor.extract_slice %x[0, 0] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %second = tensor.extract_slice %x[0, 2] [8, 2] [1, 1] : tensor<8x4xf16> to tensor<8x2xf16>
+    %space = tensor.empty() : tensor<8x2xf16>
+    %powers = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]}
+        ins(%second : tensor<8x2xf16>) outs(%space : tensor<8x2xf16>) {
+    ^bb0(%a: f16, %out: f16):
+      %1 = arith.mulf %a, %a : f16
+      %2 = arith.mulf %1, %a : f16
+      %3 = arith.mulf %2, %a : f16
+      %4 = arith.mulf %3, %a : f16
+      %5 = arith.mulf %4, %a : f16
+      %6 = arith.mulf %5, %a : f16
+      %7 = arith.mulf %6, %a : f16
+      %8 = arith.mulf %7, %a : f16
+      %9 = arith.mulf %8, %a : f16
+      %10 = arith.mulf %9, %a : f16
+      %11 = arith.mulf %10, %a : f16
+      %12 = arith.mulf %11, %a : f16
+      %13 = arith.mulf %12, %a : f16
+      %14 = arith.mulf %13, %a : f16
+      %15 = arith.mulf %14, %a : f16
+      %16 = arith.mulf %15, %a : f16
+      %17 = arith.mulf %16, %a : f16
+      %18 = arith.mulf %17, %a : f16
+      %19 = arith.mulf %18, %a : f16
+      %20 = arith.mulf %19, %a : f16
+      %21 = arith.mulf %20, %a : f16
+      %22 = arith.mulf %21, %a : f16
+      %23 = arith.mulf %22, %a : f16
+      %24 = arith.mulf %23, %a : f16
+      linalg.yield %24 : f16
+    } -> tensor<8x2xf16>
+    %both = tensor.concat dim(1) %powers, %first : (tensor<8x2xf16>, tensor<8x2xf16>) -> tensor<8x4xf16>
+    return %both : tensor<8x4xf16>
+  }
+
   // CHECK-LABEL: func.func @behind(
   // CHECK: tensor.concat
   func.func @behind(%x: tensor<8x32xf16>, %y: tensor<8x32xf16>) -> tensor<16x32xf16> {

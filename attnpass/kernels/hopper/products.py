@@ -717,8 +717,11 @@ def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Val
         pieces.append([] if drop else [size])
     value = build.split_dims(value, pieces) if len(sizes) > 2 else value
     if has_columns_behind(facts) or has_depth_behind(facts):
+        # Both halves of a gate are of all columns, which a kernel finds its half in.
+        columns = sizes_of(value)[0 if facts.by_columns else 1]
+        columns = facts.n if has_columns_behind(facts) else columns
         value = fill_up(
-            build, value, [facts.n, facts.k] if facts.by_columns else [facts.k, facts.n]
+            build, value, [columns, facts.k] if facts.by_columns else [facts.k, columns]
         )
     return build.transpose(value, [1, 0]) if _turns(kernel, facts) else value
 

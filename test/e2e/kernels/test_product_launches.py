@@ -94,6 +94,47 @@ func.func @main(%a: tensor<70x24xf16>, %w: tensor<3x24x144xf16>) -> tensor<3x70x
 """
 
 
+# SiLU of the second half of a product's columns times the first, of a depth that 8 does not divide.
+GEGLU = """
+#id = affine_map<(m, n) -> (m, n)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+func.func @main(%a: tensor<300x35xf16>, %w: tensor<144x35xf16>) -> tensor<300x72xf16> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f16
+  %wide = tensor.empty() : tensor<300x144xf32>
+  %all = tensor.empty() : tensor<300x144xf16>
+  %space = tensor.empty() : tensor<300x72xf16>
+  %z = linalg.fill ins(%zero : f32) outs(%wide : tensor<300x144xf32>) -> tensor<300x144xf32>
+  %s = linalg.matmul indexing_maps = [#a, #w, #r]
+      ins(%a, %w : tensor<300x35xf16>, tensor<144x35xf16>)
+      outs(%z : tensor<300x144xf32>) -> tensor<300x144xf32>
+  %p = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<300x144xf32>) outs(%all : tensor<300x144xf16>) {
+  ^bb0(%x: f32, %o: f16):
+    %t = arith.truncf %x : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<300x144xf16>
+  %up = tensor.extract_slice %p[0, 0] [300, 72] [1, 1]
+      : tensor<300x144xf16> to tensor<300x72xf16>
+  %gate = tensor.extract_slice %p[0, 72] [300, 72] [1, 1]
+      : tensor<300x144xf16> to tensor<300x72xf16>
+  %h = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%gate, %up : tensor<300x72xf16>, tensor<300x72xf16>) outs(%space : tensor<300x72xf16>) {
+  ^bb0(%x: f16, %y: f16, %o: f16):
+    %n = arith.negf %x : f16
+    %e = math.exp %n : f16
+    %d = arith.addf %e, %one : f16
+    %t = arith.divf %x, %d : f16
+    %u = arith.mulf %t, %y : f16
+    linalg.yield %u : f16
+  } -> tensor<300x72xf16>
+  return %h : tensor<300x72xf16>
+}
+"""
+
+
 def grouped(weights: str, end: str, element: str = "f16", m: str = "70") -> str:
     """Rows in 5 groups as a front end writes them."""
     shapes = {"kn": ("5x24x72", "(g, k, n)"), "nk": ("5x72x24", "(g, n, k)")}
@@ -213,6 +254,21 @@ def test_launches_compute_what_the_products_did(family: str) -> None:
         PROGRAMS[family](function)
         launches += check(function, seed)
     assert launches > 15
+
+
+def test_halves_of_columns_keep_both_where_the_depth_is_filled_up() -> None:
+    """A gate's weights are those of all columns, of which a kernel reads each half."""
+    generator = np.random.default_rng(4)
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(GEGLU)
+        types = module.body.operations[0].type.inputs
+        inputs = [generator.standard_normal(ir.RankedTensorType(kind).shape) for kind in types]
+        (wanted,) = interpret(module, inputs)
+        attnpass.run(module, PASS)
+        (got,) = interpret(module, inputs)
+        assert 'hal.dispatch.extern "product_f16_tile256_sigmoid_gated_general"' in str(module)
+    assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("m", ["70", "?"])
