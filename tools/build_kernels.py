@@ -36,6 +36,8 @@ from typing import Any
 
 import build_products
 
+from attnpass.kernels.hopper.manifest import entries_of
+
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
@@ -765,7 +767,7 @@ def main() -> int:
 def there(folder: Path) -> list[build_products.Entry]:
     """The kernels that the manifest in `folder` has."""
     found = []
-    for entry in json.loads((folder / "manifest.json").read_text())["kernels"]:
+    for entry in entries_of((folder / "manifest.json").read_text()):
         images = build_products.images_of(folder / entry["file"])
         start = entry["offset"]
         image = images[start : start + entry["size"]]
@@ -777,15 +779,25 @@ def update_speeds(path: Path) -> None:
     """Writes the speeds that were measured since the kernels were built into their manifest."""
     entries = [
         with_speed({key: old for key, old in entry.items() if not key.startswith("measured")})
-        for entry in json.loads(path.read_text())["kernels"]
+        for entry in entries_of(path.read_text())
     ]
     path.write_text(manifest_text(entries))
 
 
 def manifest_text(entries: list[dict[str, Any]]) -> str:
-    """The manifest of these kernels, a line each."""
-    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+    """The manifest of these kernels, a line each, as `entries_of` reads it."""
+    hashes = {entry["source"]: entry["source_hash"] for entry in entries}
+    constants = list(dict.fromkeys(entry["constants"] for entry in entries))
+    shared = {"constants": constants, "source_hashes": hashes}
+    own = [
+        {name: value for name, value in entry.items() if name != "source_hash"}
+        | {"constants": constants.index(entry["constants"])}
+        for entry in entries
+    ]
+    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in own)
     head = f'"version": 1,\n "triton": {json.dumps(TRITON)}'
+    for name, table in shared.items():
+        head += f',\n "{name}": {json.dumps(table, indent=1)}'
     return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
 
 

@@ -11,6 +11,7 @@ import lzma
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 _FILES = files("attnpass.kernels.hopper")
 # Kinds of kernels that take blocks of the rows that share K and V, each by a workgroup or cluster.
@@ -183,10 +184,21 @@ class ProductKernel(DeviceCode):
     resident: int = 1
 
 
+def entries_of(text: str) -> list[dict[str, Any]]:
+    """The kernels of a manifest. What many share stands there once: lists of constants, by their
+    number, and hashes of sources, by their names."""
+    made = json.loads(text)
+    return [
+        entry
+        | {"constants": made["constants"][entry["constants"]]}
+        | {"source_hash": made["source_hashes"][entry["source"]]}
+        for entry in made["kernels"]
+    ]
+
+
 @cache
 def load_kernels() -> tuple[Kernel, ...]:
     """Every kernel of the manifest."""
-    text = _FILES.joinpath("manifest.json").read_text()
     return tuple(
         Kernel(
             **{
@@ -195,7 +207,7 @@ def load_kernels() -> tuple[Kernel, ...]:
                 "constants": tuple(entry["constants"].split()),
             }
         )
-        for entry in json.loads(text)["kernels"]
+        for entry in entries_of(_FILES.joinpath("manifest.json").read_text())
     )
 
 
