@@ -62,14 +62,23 @@ CASES = (
     "f8E4M3FNbf16_40x1_777x1110_d128_causal_offset333",
     "f8E4M3FNbf16_8x4_777x1001_d128_dynamic",
 )
+# Blocks of rows over few keys, one after the other.
+CASES += (
+    "f16_2x1_257x333_d72_forced_poisoned",
+    "bf16_3x1_509x509_d128_causal_window77_forced",
+    "bf16_40x5_197x197_d64_forced",
+)
 # Few rows over caches: groups, unknown sizes, masks of all kinds, heads of 64.
 CASES += (
     "f16_4x1_1x777_d128_poisoned",
     "f16_40x5_1x130_d128_dynamic",
     "f16_2x4_1x5000_d64",
     "f16_5x4_1x777_d128_mask_f16_n",
-    "bf16_5x4_6x1777_d128_mask_i1_gmn",
+    "bf16_5x4_1x777_d128_mask_bf16_bn",
+    "f16_5x1_7x777_d64_mask_i1_bmn",
     "bf16_8x1_1x1333_d64_dynamic",
+    "f16_3x8_1x1333_d256",
+    "f16_2x4_1x777_d128_sink",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(
@@ -147,12 +156,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="what the bench compiled")
     parser.add_argument("--json", type=Path, default=Path("sanitizer.json"))
-    parser.add_argument("--only", default="", help="cases of kernels whose names begin so")
+    parser.add_argument("--only", default="", help="what names of kernels begin with")
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
     options = parser.parse_args()
     taken = json.loads((options.folder / "kernels.json").read_text())
-    cases = [case for case in CASES if taken.get(case, "").startswith(options.only)]
+    cases = [case for case in CASES if case in taken and taken[case].startswith(options.only)]
     work = [(tool, case) for tool in ("memcheck", "racecheck") for case in cases]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(

@@ -483,7 +483,7 @@ def _torch_ways(
     if case.own:
         return {}
     ways: dict[str, Way] = {}
-    if case.is_narrow and sinks is None and find_spec("cudnn"):
+    if case.is_narrow and not case.is_decode and sinks is None and find_spec("cudnn"):
         ways |= _narrow_ways(case, q, k, v, wanted)
     if case.is_narrow:
         q, k, v = (tensor.to(torch.bfloat16) for tensor in (q, k, v))
