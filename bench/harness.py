@@ -32,6 +32,7 @@ BENCHES = (
     "kernels",
     "known",
     "models_on_cpu",
+    "peers",
     "product_kernels",
 )
 # Seconds that a case may be silent, where its bench says nothing else.

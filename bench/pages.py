@@ -357,6 +357,27 @@ def kernel_prefill() -> str:
     return _beside_peers(_kernels(wanted), "TFLOPS")
 
 
+def kernel_peers() -> str:
+    """Every row of the bench `peers`, beside the fastest that there is for its types."""
+    lines = []
+    for case, ways in load("peers_h200").by_case().items():
+        own = ways["iree"]
+        names = [name for name in ("cudnn_e4m3", "torch_cudnn") if name in ways]
+        peer = (names or [name for name in ways if name != "iree" and "ms" in ways[name]])[0]
+        other = ways[peer]
+        unit = "GBps" if "GBps" in own else "TFLOPS"
+        rates = [
+            f"{way[unit]:.0f} {unit.replace('GBps', 'GB/s')} ({short_time(way['ms'])})"
+            for way in (own, other)
+        ]
+        ratio = f"{other['ms'] / own['ms']:.2f}"
+        errors = f"{own['error']:.2e}", f"{own['error'] / other['error']:.2f}"
+        lines.append([case, own["kernel"], rates[0], peer, rates[1], ratio, *errors])
+    head = ["case", "kernel", "speed", "peer", "its speed", "its time / kernel's"]
+    head += ["error", "of its"]
+    return table(head, lines)
+
+
 def kernel_floats() -> str:
     """TFLOPS in f32, beside memory-efficient attention's."""
     lines = []
@@ -568,6 +589,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
         lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)
     ),
     ("notes/kernels.md", "few rows"): Block(few_rows, ("product_kernels_h100",)),
+    ("notes/kernels.md", "peers"): Block(kernel_peers, ("peers_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
     ("notes/kernels.md", "floats"): Block(kernel_floats, ("kernels_h200",)),

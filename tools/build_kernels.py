@@ -36,6 +36,8 @@ from typing import Any
 
 import build_products
 
+from attnpass.kernels.hopper.manifest import entries_of
+
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
@@ -72,6 +74,8 @@ DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
 CACHED_PARTS = (1, 2, 4, 8)
 # Head dims of kernels for few keys.
 SHORT_HEADS = (64, 96, 128)
+# Head dims of kernels for blocks of rows over few keys; warpgroups, keys of a tile, tiles ahead.
+BLOCKS = {64: (1, 128, 3), 80: (1, 80, 2), 96: (2, 128, 3), 128: (2, 128, 3)}
 
 
 def fields(
@@ -449,6 +453,56 @@ class ShortVariant:
 
 
 @dataclass(frozen=True)
+class BlocksVariant:
+    """A kernel for blocks of rows over few keys, 64 for each of `parts` warpgroups, in tiles of
+    `keys`, `stages` of them ahead; its source is CUDA's."""
+
+    element_type: str
+    head_dim: int
+    parts: int
+    keys: int
+    stages: int
+
+    source, scratch = "blocks.cu", 0
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.parts + 1)
+
+    @property
+    def name(self) -> str:
+        return f"blocks_{self.element_type}_d{self.head_dim}"
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
+        return {**own, "PARTS": self.parts, "KEYS": self.keys, "STAGES": self.stages}
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *STRIDE_CONSTANTS, "columns", "scale")
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, and of Q, in whole boxes of 64 columns, and barriers;
+        aligned."""
+        row = -(-self.head_dim // 64) * 128
+        return 1023 + (64 * self.parts + 2 * self.stages * self.keys) * row + 32 * self.stages
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return fields(
+            "blocks",
+            [self.element_type] * 4,
+            (self.head_dim, self.head_dim),
+            keys_multiple=1,
+            rows_per_workgroup=64 * self.parts,
+            keys_per_tile=self.keys,
+            programs_per_unit=3 - self.parts,
+        )
+
+
+@dataclass(frozen=True)
 class CachedVariant:
     """A kernel for up to 16 rows over a cache, whose keys `parts` workgroups divide, and in each
     `warps` warps, in tiles of `keys`; `resident` workgroups run on a multiprocessor. Its source is
@@ -461,6 +515,7 @@ class CachedVariant:
     keys: int
     resident: int
     mask: str = "none"
+    sink: bool = False
 
     source, scratch = "cached.cu", 0
     rows, stages = 16, 2
@@ -469,6 +524,7 @@ class CachedVariant:
     def name(self) -> str:
         words = [self.element_type, f"d{self.head_dim}", f"by{self.parts}"]
         words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        words += ["sink"] if self.sink else []
         return "cached_" + "_".join(words)
 
     @property
@@ -480,11 +536,12 @@ class CachedVariant:
         own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
         sizes = {"PARTS": self.parts, "WARPS": self.warps, "KEYS": self.keys}
         more = {"STAGES": self.stages, "RESIDENT": self.resident, "MASK": _cuda_mask(self.mask)}
-        return own | sizes | more
+        return own | sizes | more | {"SINK": int(self.sink)}
 
     @property
     def constants(self) -> tuple[str, ...]:
         masks = MASK_CONSTANTS if self.mask != "none" else ()
+        masks += ("sink_rows", *SINK_CONSTANTS) if self.sink else ()
         ends = ("columns", "scale", "cap")
         return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *masks, *STRIDE_CONSTANTS, *ends)
 
@@ -510,11 +567,12 @@ class CachedVariant:
             keys_per_tile=self.keys,
             programs_per_unit=self.resident,
             cluster=self.parts,
+            **({"sink": True} if self.sink else {}),
         )
 
 
 TritonVariant = Variant | DecodeVariant | CombineVariant
-CudaVariant = DividedVariant | ShortVariant | CachedVariant
+CudaVariant = DividedVariant | ShortVariant | BlocksVariant | CachedVariant
 AnyVariant = TritonVariant | CudaVariant
 
 
@@ -537,6 +595,10 @@ def variants() -> list[AnyVariant]:
         *wide_variants(),
         *divided_variants(),
         *(ShortVariant(*kind) for kind in itertools.product(("f16", "bf16"), SHORT_HEADS)),
+        *(
+            BlocksVariant(element, head, *shape)
+            for element, (head, shape) in itertools.product(("f16", "bf16"), BLOCKS.items())
+        ),
         *cached_variants(),
     ]
 
@@ -724,6 +786,10 @@ def cached_variants() -> list[CachedVariant]:
             small = head == 128 and mask != "none"
             shape = (8, 16, 1) if small else (4, 32, 3 if head == 64 else 1)
             found.append(CachedVariant(element, head, parts, *shape, mask))
+            if mask == "none":
+                found.append(replace(found[-1], sink=True))
+    for element, parts in itertools.product(("f16", "bf16"), CACHED_PARTS):
+        found.append(CachedVariant(element, 256, parts, 4, 16, 1))
     return found
 
 
@@ -765,7 +831,7 @@ def main() -> int:
 def there(folder: Path) -> list[build_products.Entry]:
     """The kernels that the manifest in `folder` has."""
     found = []
-    for entry in json.loads((folder / "manifest.json").read_text())["kernels"]:
+    for entry in entries_of((folder / "manifest.json").read_text()):
         images = build_products.images_of(folder / entry["file"])
         start = entry["offset"]
         image = images[start : start + entry["size"]]
@@ -777,15 +843,25 @@ def update_speeds(path: Path) -> None:
     """Writes the speeds that were measured since the kernels were built into their manifest."""
     entries = [
         with_speed({key: old for key, old in entry.items() if not key.startswith("measured")})
-        for entry in json.loads(path.read_text())["kernels"]
+        for entry in entries_of(path.read_text())
     ]
     path.write_text(manifest_text(entries))
 
 
 def manifest_text(entries: list[dict[str, Any]]) -> str:
-    """The manifest of these kernels, a line each."""
-    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+    """The manifest of these kernels, a line each, as `entries_of` reads it."""
+    hashes = {entry["source"]: entry["source_hash"] for entry in entries}
+    constants = list(dict.fromkeys(entry["constants"] for entry in entries))
+    shared = {"constants": constants, "source_hashes": hashes}
+    own = [
+        {name: value for name, value in entry.items() if name != "source_hash"}
+        | {"constants": constants.index(entry["constants"])}
+        for entry in entries
+    ]
+    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in own)
     head = f'"version": 1,\n "triton": {json.dumps(TRITON)}'
+    for name, table in shared.items():
+        head += f',\n "{name}": {json.dumps(table, indent=1)}'
     return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
 
 

@@ -5,7 +5,7 @@
                                                                    iree-base-runtime, CUDA's tools)
 
 Each case of the bench `kernels` that is named below runs alone, once under each tool, which
-looks at the attention kernels only. For each hazard that racecheck reports, the JSON has the
+looks at the kernel of the case only. For each hazard that racecheck reports, the JSON has the
 two instructions, as cuobjdump shows them.
 
 memcheck must be clean, and the exit code says so. Racecheck reports hazards in most kernels, all
@@ -61,18 +61,22 @@ CASES = (
     "f8E4M3FNf16_3x1_333x1000_d128_vt",
     "f8E4M3FNbf16_40x1_777x1110_d128_causal_offset333",
     "f8E4M3FNbf16_8x4_777x1001_d128_dynamic",
-)
-# Of a few rows over a cache (cached.cu): masks of all kinds, rows of several heads, one key.
-DECODE = (
-    "f16_8x1_1x777_d128",
+    # Blocks of rows over few keys, one after the other.
+    "f16_2x1_257x333_d72_forced_poisoned",
+    "bf16_3x1_509x509_d128_causal_window77_forced",
+    "bf16_40x5_197x197_d64_forced",
+    # Few rows over caches: groups, unknown sizes, masks of all kinds, heads of 64.
+    "f16_4x1_1x777_d128_poisoned",
     "f16_3x1_1x1_d128",
-    "f16_2x4_1x5000_d64",
-    "f16_40x5_1x130_d128_dynamic",
     "f16_8x2_4x1000_d128_causal_offset996",
+    "f16_40x5_1x130_d128_dynamic",
+    "f16_2x4_1x5000_d64",
     "f16_5x4_1x777_d128_mask_f16_n",
-    "f16_5x1_7x777_d64_mask_i1_bmn",
-    "bf16_8x4_1x777_d128",
     "bf16_5x4_1x777_d128_mask_bf16_bn",
+    "f16_5x1_7x777_d64_mask_i1_bmn",
+    "bf16_8x1_1x1333_d64_dynamic",
+    "f16_3x8_1x1333_d256",
+    "f16_2x4_1x777_d128_sink",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(
@@ -84,8 +88,9 @@ _ANALYSIS = re.compile(
 
 def command(tool: str, case: str, folder: Path) -> list[str]:
     """The sanitizer's command line for one case."""
-    kernels = "kns=cached_" if case in DECODE else "kns=attention_"
-    sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", kernels]
+    kernel = json.loads((folder / "kernels.json").read_text())[case]
+    name = "kns=" + kernel[: kernel.index("_") + 1]
+    sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", name]
     sanitizer += ["--racecheck-report", "analysis"] if tool == "racecheck" else []
     bench = ["-m", "bench", "some", "kernels", str(folder), "--numbers", "--only", case, "--exact"]
     return [*sanitizer, sys.executable, *bench]
@@ -149,10 +154,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="what the bench compiled")
     parser.add_argument("--json", type=Path, default=Path("sanitizer.json"))
+    parser.add_argument("--only", default="", help="what names of kernels begin with")
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
     options = parser.parse_args()
-    work = [(tool, case) for tool in ("memcheck", "racecheck") for case in (*CASES, *DECODE)]
+    taken = json.loads((options.folder / "kernels.json").read_text())
+    cases = [case for case in CASES if case in taken and taken[case].startswith(options.only)]
+    work = [(tool, case) for tool in ("memcheck", "racecheck") for case in cases]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(
             pool.map(

@@ -151,6 +151,34 @@ def test_few_keys_take_as_long_as_estimated(
     assert abs(estimated - measured - 1.3) < 0.12 * measured
 
 
+# Heads of K and V, rows, keys and head dim, and the kernel's; launches as above.
+LARGER = [
+    ((32, 512, 512, 128, 128), 13.2),
+    ((32, 256, 256, 128, 128), 8.8),
+    ((32, 1024, 1024, 128, 128), 39.6),
+    ((64, 384, 384, 128, 128), 18.2),
+    ((32, 512, 512, 96, 96), 12.0),
+    ((256, 257, 257, 80, 80), 37.0),
+    ((256, 729, 729, 72, 80), 195.2),
+    ((64, 197, 197, 64, 64), 7.1),
+    ((32, 512, 512, 64, 64), 9.3),
+    ((12, 512, 512, 64, 64), 7.4),
+    ((96, 128, 128, 64, 64), 4.8),
+    ((192, 384, 384, 64, 64), 32.0),
+]
+
+
+@pytest.mark.parametrize(("sizes", "measured"), LARGER)
+def test_blocks_of_rows_take_as_long_as_estimated(
+    sizes: tuple[int, int, int, int, int], measured: float
+) -> None:
+    heads, rows, keys, head, own = sizes
+    work = Work(heads, 1, rows, keys, 2 * head, 2)
+    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == f"blocks_f16_d{own}"]
+    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    assert abs(estimated - measured - 1.3) < 0.12 * measured
+
+
 # Heads of K and V, rows that share them, keys, head dim, and the bytes of a mask of keys;
 # microseconds by how many workgroups divide the keys, and of the decode kernel, on an H200,
 # 2026-11-28, launches by themselves.
@@ -205,6 +233,9 @@ CACHED = [
     ((64, 1, 16384, 64), {1: 73.1, 2: 61.2, 4: 67.4, 8: 73.4}),
     ((12, 1, 512, 64), {1: 4.04, 2: 3.22, 4: 2.77, 8: 2.81}),
     ((32, 8, 4096, 64), {1: 19.6, 2: 11.2, 4: 8.91, 8: 8.18}),
+    ((64, 1, 8192, 256), {2: 121.2, 8: 131.8}),
+    ((8, 2, 8192, 256), {2: 66.3, 8: 22.6}),
+    ((4, 2, 4096, 256), {8: 12.2}),
 ]
 
 

@@ -12,7 +12,7 @@
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // REMARK: output kernel: attention_f16_d64: about
-// REMARK: output kept: attention_f16_d64: {{.*}}, no win
+// REMARK: output kept: blocks_f16_d64: {{.*}}, no win
 
 // CHECK-LABEL: func.func @text(
 // CHECK: hal.dispatch.extern "attention_f16_d64"

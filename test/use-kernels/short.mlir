@@ -34,15 +34,15 @@ func.func @square(%q: tensor<32x256x128xf16>, %k: tensor<32x256x128xf16>, %v: te
 #mask = affine_map<(b, g, m, n, k1, k2) -> (m, k2)>
 #o = affine_map<(b, g, m, n, k1, k2) -> (b, g, m, n)>
 
-// Three heads of 100 rows share K and V: 5 blocks. Which keys a row sees are limits of the kernel, and
+// Three heads of 24 rows share K and V: 2 blocks. Which keys a row sees are limits of the kernel, and
 // head dims are filled up.
 // CHECK-LABEL: func.func @grouped(
-// CHECK: hal.dispatch.extern "short_bf16_d96"[%c5{{[_0-9]*}}, %c8{{[_0-9]*}}](
+// CHECK: hal.dispatch.extern "short_bf16_d96"[%c2{{[_0-9]*}}, %c8{{[_0-9]*}}](
 // REMARK: output kernel: short_bf16_d96:
-func.func @grouped(%q: tensor<8x3x100x80xbf16>, %k: tensor<8x300x80xbf16>, %v: tensor<8x300x80xbf16>) -> tensor<8x3x100x80xbf16> {
+func.func @grouped(%q: tensor<8x3x24x80xbf16>, %k: tensor<8x300x80xbf16>, %v: tensor<8x300x80xbf16>) -> tensor<8x3x24x80xbf16> {
   %scale = arith.constant 0.125 : f32
-  %blank = tensor.empty() : tensor<100x300xi1>
-  %seen = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%blank : tensor<100x300xi1>) {
+  %blank = tensor.empty() : tensor<24x300xi1>
+  %seen = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%blank : tensor<24x300xi1>) {
   ^bb0(%out: i1):
     %i = linalg.index 0 : index
     %c200 = arith.constant 200 : index
@@ -50,13 +50,13 @@ func.func @grouped(%q: tensor<8x3x100x80xbf16>, %k: tensor<8x300x80xbf16>, %v: t
     %j = linalg.index 1 : index
     %sees = arith.cmpi sge, %last, %j : index
     linalg.yield %sees : i1
-  } -> tensor<100x300xi1>
-  %e = tensor.empty() : tensor<8x3x100x80xbf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %seen : tensor<8x3x100x80xbf16>, tensor<8x300x80xbf16>, tensor<8x300x80xbf16>, f32, tensor<100x300xi1>) outs(%e : tensor<8x3x100x80xbf16>) {
+  } -> tensor<24x300xi1>
+  %e = tensor.empty() : tensor<8x3x24x80xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %seen : tensor<8x3x24x80xbf16>, tensor<8x300x80xbf16>, tensor<8x300x80xbf16>, f32, tensor<24x300xi1>) outs(%e : tensor<8x3x24x80xbf16>) {
   ^bb0(%x: f32):
     iree_linalg_ext.yield %x : f32
-  } -> tensor<8x3x100x80xbf16>
-  return %r : tensor<8x3x100x80xbf16>
+  } -> tensor<8x3x24x80xbf16>
+  return %r : tensor<8x3x24x80xbf16>
 }
 
 // -----
@@ -89,10 +89,10 @@ func.func @unknown(%q: tensor<32x32x128xf16>, %k: tensor<32x?x128xf16>, %v: tens
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// Two waves of workgroups take longer than one of 128 rows each.
+// Two waves of workgroups take longer than one of 128 rows each, of which there are 128.
 // CHECK-LABEL: func.func @waves(
-// CHECK: hal.dispatch.extern "attention_f16_d128"
-// REMARK: output kernel: attention_f16_d128:
+// CHECK: hal.dispatch.extern "blocks_f16_d128"[%c128{{[_0-9]*}}, %c1{{[_0-9]*}}](
+// REMARK: output kernel: blocks_f16_d128:
 func.func @waves(%q: tensor<32x512x128xf16>, %k: tensor<32x512x128xf16>, %v: tensor<32x512x128xf16>) -> tensor<32x512x128xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<32x512x128xf16>
@@ -101,4 +101,48 @@ func.func @waves(%q: tensor<32x512x128xf16>, %k: tensor<32x512x128xf16>, %v: ten
     iree_linalg_ext.yield %x : f32
   } -> tensor<32x512x128xf16>
   return %r : tensor<32x512x128xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// 257 rows are five blocks of 64, of which two run at once on each of 132 multiprocessors.
+// CHECK-LABEL: func.func @vision(
+// CHECK: hal.dispatch.extern "blocks_f16_d80"[%c264{{[_0-9]*}}, %c1{{[_0-9]*}}](
+// REMARK: output kernel: blocks_f16_d80:
+func.func @vision(%q: tensor<256x257x80xf16>, %k: tensor<256x257x80xf16>, %v: tensor<256x257x80xf16>) -> tensor<256x257x80xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<256x257x80xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<256x257x80xf16>, tensor<256x257x80xf16>, tensor<256x257x80xf16>, f32) outs(%e : tensor<256x257x80xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<256x257x80xf16>
+  return %r : tensor<256x257x80xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// Many keys: prefill kernels are faster.
+// CHECK-LABEL: func.func @many(
+// CHECK-NOT: "blocks_
+// REMARK: output kernel: attention_f16_d128:
+func.func @many(%q: tensor<32x1024x128xf16>, %k: tensor<32x1024x128xf16>, %v: tensor<32x1024x128xf16>) -> tensor<32x1024x128xf16> {
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<32x1024x128xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<32x1024x128xf16>, tensor<32x1024x128xf16>, tensor<32x1024x128xf16>, f32) outs(%e : tensor<32x1024x128xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<32x1024x128xf16>
+  return %r : tensor<32x1024x128xf16>
 }

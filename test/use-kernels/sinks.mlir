@@ -80,13 +80,13 @@ func.func @grouped(%q: tensor<2x4x512x64xf16>, %k: tensor<2x512x64xf16>, %v: ten
 
 // A step of decode, whose heads are rows of one that has K and V; the sink is a number.
 
-// WHY: output kernel: decode_f16_d64: {{.*}}; the sink's weight is added to the sums there
+// WHY: output kernel: cached_f16_d64_by{{[248]}}_sink: {{.*}}; the sink's weight is added to the sums there
 
 // CHECK-LABEL: func.func @decode(
 // CHECK: %[[ONE:.*]] = linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : tensor<1xf32>)
-// CHECK: %[[P:.*]]:3 = hal.dispatch.extern "decode_f16_d64"
-// CHECK: hal.dispatch.extern "combine_f16_d64_sink"
-// CHECK-SAME: %[[P]]#0, %[[P]]#1, %[[ONE]]
+// CHECK: hal.dispatch.extern "cached_f16_d64_by{{[248]}}_sink"
+// CHECK-SAME: %[[ONE]]
+// CHECK-SAME: -> tensor<8x8x64xf16>
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>

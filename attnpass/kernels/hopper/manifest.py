@@ -11,10 +11,11 @@ import lzma
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 _FILES = files("attnpass.kernels.hopper")
 # Kinds of kernels that take blocks of the rows that share K and V, each by a workgroup or cluster.
-BY_BLOCK = ("divided", "short", "cached")
+BY_BLOCK = ("divided", "short", "blocks", "cached")
 
 
 @cache
@@ -54,10 +55,10 @@ class Kernel(DeviceCode):
     `kind` is `prefill` (blocks of rows over all keys), `decode` (few rows over a cache; its
     partial results go to a kernel of kind `combine`), `latent` (decode over a cache whose first
     columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides),
-    `short` (blocks of rows over few keys), `cached` (up to 16 rows over a cache, whose keys a
-    `cluster` divides) or `combine`. `element_type` is that of the
-    query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and of
-    V; kernels that are told how many `columns` there are take fewer, too.
+    `short` (blocks of rows over few keys), `blocks` (the same, one after the other), `cached` (up
+    to 16 rows over a cache, whose keys a `cluster` divides) or `combine`. `element_type` is that of
+    the query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and
+    of V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
     `window` (causal, and no keys far behind), `operand` (a tensor of `mask_type`) or `keys` (one
     row of it for all rows); `soft_cap` says whether it caps scores (a decode kernel only where it
@@ -183,10 +184,21 @@ class ProductKernel(DeviceCode):
     resident: int = 1
 
 
+def entries_of(text: str) -> list[dict[str, Any]]:
+    """The kernels of a manifest. What many share stands there once: lists of constants, by their
+    number, and hashes of sources, by their names."""
+    made = json.loads(text)
+    return [
+        entry
+        | {"constants": made["constants"][entry["constants"]]}
+        | {"source_hash": made["source_hashes"][entry["source"]]}
+        for entry in made["kernels"]
+    ]
+
+
 @cache
 def load_kernels() -> tuple[Kernel, ...]:
     """Every kernel of the manifest."""
-    text = _FILES.joinpath("manifest.json").read_text()
     return tuple(
         Kernel(
             **{
@@ -195,7 +207,7 @@ def load_kernels() -> tuple[Kernel, ...]:
                 "constants": tuple(entry["constants"].split()),
             }
         )
-        for entry in json.loads(text)["kernels"]
+        for entry in entries_of(_FILES.joinpath("manifest.json").read_text())
     )
 
 

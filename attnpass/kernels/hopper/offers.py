@@ -189,7 +189,7 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | No
     elif kind != "operand" and mask.cap:
         kind = "window"
     capped = kernel.soft_cap == bool(mask.cap) or kernel.over_cache
-    if kernel.kind in ("divided", "short") and mask.cap:
+    if kernel.kind in ("divided", "short", "blocks") and mask.cap:
         return False  # The former computes caps, but how fast was not measured.
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
@@ -265,7 +265,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         # One program would read all keys of a head, however many there are.
         fitting = [k for k in fitting if k.kind != "prefill"]
     if keys is None or (keys >= _DIVIDED_KEYS and rows is not None and rows <= _FEW_ROWS):
-        fitting = [k for k in fitting if k.kind != "short"]
+        fitting = [k for k in fitting if k.kind not in ("short", "blocks")]
     elif keys < _DIVIDED_KEYS:
         fitting = [k for k in fitting if k.kind != "divided"]
     if not fitting:
@@ -395,14 +395,15 @@ def _place_sink(
     """How the kernel finds its way in the sinks; None where there are none."""
     if not isinstance(facts, AttentionWithSink):
         return None
-    # What adds up partial results knows each row; the others know heads.
-    order = (*heads, row) if kernel.combined else heads
+    # What adds up partial results knows each row; kernels for blocks of rows know heads.
+    by_row = kernel.combined or kernel.kind == "cached"
+    order = (*heads, row) if by_row else heads
     if not {*facts.sink.dims} <= {*order}:
         return Refusal("its sink changes from row to row, the kernels take one for each head")
     used = [place for place, dim in enumerate(order) if dim in facts.sink.dims]
     if not used:
         return SinkPlace((), ())
-    end = used[-1] + 1 if kernel.combined else len(order)
+    end = used[-1] + 1 if by_row else len(order)
     return SinkPlace(order[used[0] : end], order[end:])
 
 

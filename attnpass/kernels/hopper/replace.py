@@ -129,7 +129,10 @@ def _workgroups(
     if kernel.kind in BY_BLOCK:
         own_rows = product([inner, plan.repeats, rows])
         blocks = build.size_op("ceildivui", own_rows, kernel.rows_per_workgroup)
-        return product([blocks, kernel.cluster]), _kv_heads(build, plan, heads)
+        kv_heads = _kv_heads(build, plan, heads)
+        if kernel.kind == "blocks":
+            return build.size_op("minui", product([blocks, kv_heads]), plan.programs), 1
+        return product([blocks, kernel.cluster]), kv_heads
     blocks = build.size_op("ceildivui", rows, kernel.rows_per_workgroup)
     if kernel.programs_per_unit:
         all_blocks = product([blocks, heads, inner])

@@ -33,6 +33,10 @@ to; a unit test holds this rule against those pairs. In words:
 - few rows and keys, by a kernel without descriptors: 2 us and, for each wave of blocks of 64 rows,
   2.4 us and 12.5 ns a key (head dim 128; 1.4 and 8.4 with 64).
 
+- blocks of rows over few keys, without descriptors: 3.5 us and, for each block of 64 rows (head
+  dims 64 and 80, two on a multiprocessor) or 128 (96 and 128) that a workgroup takes, 1 to 2 us and
+  12 to 19 ns a key.
+
 - few rows over a cache, by a kernel without descriptors or partial results in memory: 2 us and,
   for each wave of clusters, 1.5 us and 6.3 ns a key of a workgroup (head dim 128; 1.4 and 4.2 with
   64), or 4.5 TB/s.
@@ -63,6 +67,8 @@ _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
 _DECODE_START = 3e-6
 # A launch, and what a wave of clusters takes beside its keys.
 _DIVIDED_LAUNCH, _DIVIDED_WAVE = 3e-6, 5e-6
+# Head dims that prefill kernels take in two slabs of columns.
+_SLABS = (80, 96)
 # What a wave of a prefill kernel that loads a mask takes beside its keys, by whether each row has
 # a mask of its own.
 _MASKED_WAVE = {True: 3.5e-6, False: 11e-6}
@@ -83,9 +89,9 @@ _DIVIDED_KEY = {64: 4.9e-9, 128: 8.2e-9}
 # Kernels for few rows over a cache, by head dim: what a wave of workgroups takes beside its keys,
 # what more where clusters divide these, and a key of a workgroup.
 _CACHED_LAUNCH = 2e-6
-_CACHED_WAVE = {64: 1.1e-6, 128: 1.2e-6}
+_CACHED_WAVE = {64: 1.1e-6, 128: 1.2e-6, 256: 1.2e-6}
 _CACHED_CLUSTER = 0.3e-6
-_CACHED_KEY = {64: 4.2e-9, 128: 6.3e-9}
+_CACHED_KEY = {64: 4.2e-9, 128: 6.3e-9, 256: 17e-9}
 # Bytes a second of caches in memory, where at least three quarters of the multiprocessors have a
 # workgroup, or fewer; and of caches in the L2 cache, where some have one, or several.
 _CACHED_RATES, _L2_RATES = (4.6e12, 4.5e12), (4.8e12, 5.6e12)
@@ -93,6 +99,11 @@ _CACHED_RATES, _L2_RATES = (4.6e12, 4.5e12), (4.8e12, 5.6e12)
 _SHORT_LAUNCH = 2e-6
 _SHORT_WAVE = {64: 1.4e-6, 96: 2.2e-6, 128: 2.4e-6}
 _SHORT_KEY = {64: 8.4e-9, 96: 11.8e-9, 128: 12.5e-9}
+# Kernels for blocks of rows over few keys, by head dim: a launch, what a block takes beside its
+# keys, and a key, where as many workgroups as there is room for take a block each.
+_BLOCKS_LAUNCH = 3.5e-6
+_BLOCK = {64: 1.3e-6, 80: 0.9e-6, 96: 2.1e-6, 128: 2.2e-6}
+_BLOCK_KEY = {64: 11.7e-9, 80: 19e-9, 96: 15e-9, 128: 16e-9}
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _divided_seconds(work, kernel, target)
     if kernel.kind == "short":
         return _short_seconds(work, kernel, target)
+    if kernel.kind == "blocks":
+        return _blocks_seconds(work, kernel, target)
     if kernel.kind == "cached":
         return _cached_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
@@ -201,12 +214,17 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     a_key = 11e-9 * larger * max(head_dims / 256, 0.85)
     a_key *= _KEYS_MASK if kernel.mask == "keys" else 1
     rate = _prefill_rate(kernel) or _untimed_rate(kernel)
+    between = 0.0
+    if kernel.head_dims[0] in _SLABS and kernel.value_type != "f32":
+        # Warps write results of two slabs, and what is between two blocks' keys takes longer.
+        a_key, between = max(a_key, 11.6e-9), (waves - 1) * 1.5e-6
+        seen = math.ceil(seen / 128) * 128 if work.seen == 1 else seen
     if kernel.element_type.startswith(("f8", "f32")):
         a_wave = target.compute_units * kernel.rows_per_workgroup
         a_key = 2 * a_wave * head_dims / rate
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
-    return _PREFILL_LAUNCH + max(a_key * waves * seen, flops / rate, reading)
+    return _PREFILL_LAUNCH + max(a_key * waves * seen + between, flops / rate, reading)
 
 
 def _masked_key(kernel: Kernel) -> float:
@@ -286,6 +304,23 @@ def _short_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     computing = waves * (_SHORT_WAVE[head] + _SHORT_KEY[head] * keys)
     # As of prefill kernels: not timed.
     return _SHORT_LAUNCH + max(computing, work.seen * work.cache_bytes / 3.5e12)
+
+
+def _blocks_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel for blocks of rows over few keys: for each block that a workgroup takes one after
+    the other what it takes beside its tiles of keys, and these."""
+    blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
+    turns = max(blocks / (kernel.programs_per_unit * target.compute_units), 1)
+    turns = math.ceil(turns) if work.known else turns
+    head, tile = kernel.head_dims[0], kernel.keys_per_tile
+    tiles: float = math.ceil(_most_keys(work) / tile)
+    if turns > 1 and work.seen < 1:  # long blocks and short ones
+        tiles = min(tiles, work.keys * work.seen / tile + 1)
+    # A workgroup that has its multiprocessor to itself is faster.
+    alone = kernel.programs_per_unit > 1 and blocks <= target.compute_units
+    a_turn = (0.73 if alone else 1) * (_BLOCK[head] + _BLOCK_KEY[head] * tile * tiles)
+    # As of prefill kernels: not timed.
+    return _BLOCKS_LAUNCH + max(turns * a_turn, work.seen * work.cache_bytes / 3.5e12)
 
 
 def _most_keys(work: Work) -> float:

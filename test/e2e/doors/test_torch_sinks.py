@@ -253,8 +253,8 @@ KERNELS = {
     ),
     "lse": (replace(LARGE, form="lse", lowest=False), "attention_f16_d64_wide_causal_sink"),
     "flex": (replace(LARGE, form="flex", window=128), "attention_f16_d64_window_sink"),
-    "decode": (STEP, "combine_f16_d64_sink"),
-    "decode, wide heads": (replace(STEP, heads=32, head_dim=128), "combine_f16_d128_sink"),
+    "decode": (STEP, "cached_f16_d64_by"),
+    "decode, wide heads": (replace(STEP, heads=32, head_dim=128), "cached_f16_d128_by"),
 }
 
 

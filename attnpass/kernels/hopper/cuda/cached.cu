@@ -9,11 +9,19 @@
 //
 // The rows of all query heads that share K and V are rows of one matrix, `group * rows` of them.
 //
-// Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (64, 128: columns in shared memory; there may be
-// fewer), PARTS, WARPS, KEYS (of a tile), STAGES, RESIDENT (workgroups that share a multiprocessor),
-// MASK (attend.h), NAME.
+// Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (64, 128, 256: columns; there may be fewer), PARTS,
+// WARPS, KEYS (of a tile), STAGES, RESIDENT (workgroups that share a multiprocessor), MASK (attend.h),
+// SINK (1: `sinks` have scores that belong to no key; `sink_rows` rows share one), NAME.
 
 #include "attend.h"
+
+#if SINK
+#define SINK_POINTER const float *sinks,
+#define SINK_NUMBERS int sink_rows, int sink_count,
+#else
+#define SINK_POINTER
+#define SINK_NUMBERS
+#endif
 
 constexpr int ROWS = 16, THREADS = 32 * WARPS;
 constexpr int PIECES = HEAD / 8;        // of 16 bytes in a row
@@ -41,6 +49,15 @@ __device__ inline void multiply_small(float *sums, const uint32_t (&left)[4], ui
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(low), "r"(high));
 }
+// What two numbers have beside their rounded ones, rounded.
+__device__ inline uint32_t lost(uint32_t rounded, float x, float y) {
+#if ELEMENT
+    const float2 two = __bfloat1622float2(reinterpret_cast<__nv_bfloat162 &>(rounded));
+#else
+    const float2 two = __half22float2(reinterpret_cast<__half2 &>(rounded));
+#endif
+    return pack(x - two.x, y - two.y);
+}
 // Where a piece of a row lies.
 __device__ inline uint32_t piece_at(uint32_t row, uint32_t piece) {
     return row * ROW_BYTES + ((piece ^ row % 8) << 4);
@@ -53,8 +70,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #if PARTS > 1
     __cluster_dims__(PARTS, 1, 1)
 #endif
-    NAME(const Element *query, const Element *key, const Element *value, MASK_POINTER Element *output,
-         int rows, int keys, int group, int diagonal, int heads, int behind, MASK_NUMBERS int batch_heads,
+    NAME(const Element *query, const Element *key, const Element *value, MASK_POINTER SINK_POINTER
+         Element *output, int rows, int keys, int group, int diagonal, int heads, int behind,
+         MASK_NUMBERS SINK_NUMBERS int batch_heads,
          STRIDES(query), STRIDES(key), STRIDES(value), int output_batch, int output_head,
          int output_row, int columns_by_8, float scale, float cap) {
     extern __shared__ char memory[];
@@ -166,6 +184,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const float factor = cap > 0 ? 1 : scale * LOG2E;
     const float cap_log2 = cap * LOG2E;
     const float unit = MASK ? 1 : factor;  // of the maxima
+    // Up to 8 rows leave as many of an instruction's free: for what is lost where weights are rounded.
+    const bool exact = own_rows <= 8;
 
     uint32_t held[HEAD / 16][4];
     float sums[HEAD / 2];
@@ -224,6 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (first < all_first || first + KEYS - 1 > all_last) hide_keys(scores, limits, first + lane % 4 * 2);
         float shrink[2];
         weights_of(scores, running, shrink, unit);
+        if (exact) shrink[1] = shrink[0];
         if (__any_sync(0xffffffff, shrink[0] != 1 || shrink[1] != 1)) {
 #pragma unroll
             for (int each = 0; each < HEAD / 2; ++each) sums[each] *= shrink[each / 2 % 2];
@@ -236,6 +257,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
             for (int each = 0; each < 4; ++each)
                 weights[each] = pack(scores[8 * some + 2 * each], scores[8 * some + 2 * each + 1]);
+            if (exact) {
+                weights[1] = lost(weights[0], scores[8 * some], scores[8 * some + 1]);
+                weights[3] = lost(weights[2], scores[8 * some + 4], scores[8 * some + 5]);
+            }
 #pragma unroll
             for (int part = 0; part < HEAD / 16; ++part) {
                 uint32_t words[4];
@@ -250,6 +275,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     copies_wait<0>();
     __syncwarp();
+    if (exact) {
+#pragma unroll
+        for (int each = 0; each < HEAD / 2; ++each)
+            if (each / 2 % 2 == 0) sums[each] += sums[each + 2];
+    }
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         running.total[row] += __shfl_xor_sync(0xffffffff, running.total[row], 1);
@@ -308,8 +338,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
         return sum;
     };
-    const auto write = [&](int item, const float4 &sum, float total) {
+    const auto write = [&](int item, const float4 &sum, float most, float total) {
         const int row = quotient(item, by_quads), column = (item - row * quads) * 4, member = member_of(row);
+#if SINK
+        // Where a sink is far above all scores, infinity: the result is zero.
+        if (most != NEVER)
+            total += exp2_of(fmaf(sinks[(kv_head * own_rows + row) / sink_rows % sink_count], LOG2E, -most));
+#endif
         // A row that sees no key is zero.
         const float by = total == 0 ? 0.0f : __fdividef(1.0f, total);
         const Strides of_output = {0, output_batch, output_head, output_row};
@@ -323,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const int row = quotient(item, by_quads), column = (item - row * quads) * 4;
         const float4 sum = add_up(WARPS, stats + 8 * row, rings + 4 * (row * BAR + column), RING_BYTES, most, total);
         if (PARTS == 1) {
-            write(item, sum, total);
+            write(item, sum, most, total);
             continue;
         }
         const int owner = quotient(item, by_share);
@@ -346,7 +381,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     for (int each = threadIdx.x; each < last; each += THREADS) {
         const int item = first_item + each, row = quotient(item, by_quads);
         const float4 sum = add_up(PARTS, given_stats + 8 * row, given_sums + 16 * each, 16 * share, most, total);
-        write(item, sum, total);
+        write(item, sum, most, total);
     }
 #endif
 }

@@ -94,10 +94,10 @@ body += f"{declared} multiply_weights(Accumulators<N> &sums, const uint32_t (&le
 for n in (64, 128):
     for kind in (0, 1):
         body += one(n, kind, 0).replace(f"multiply<{kind}, 0>", f"multiply<{kind}, {n}>")
-for n in (64, 96, 128, 256):
+for n in (64, 80, 96, 128, 256):
     for kind in (0, 1):
         body += weights_times(n, kind)
-for n in (64, 128):
+for n in (64, 80, 128):
     for kind in (0, 1):
         body += held_times(n, kind)
 head = head.replace(
