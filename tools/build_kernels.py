@@ -556,6 +556,7 @@ class CachedVariant:
 
     @property
     def fields(self) -> dict[str, Any]:
+        more: dict[str, Any] = {"sink": True} if self.sink else {}
         return fields(
             "cached",
             [self.element_type] * 4,
@@ -567,7 +568,7 @@ class CachedVariant:
             keys_per_tile=self.keys,
             programs_per_unit=self.resident,
             cluster=self.parts,
-            **({"sink": True} if self.sink else {}),
+            **more,
         )
 
 

@@ -62,7 +62,9 @@ def has_open_sums(function: ir.Operation) -> bool:
     if any(not op.name.startswith("linalg.") or is_contraction(op) for op in ops):
         return False
     # Sums over windows, which no dim's loop alone reads, have steps of IREE's own.
-    if not all(map(loops_read, collect(function, iterator_kinds, bodies=False))):
+    if not all(
+        map(loops_read, collect(function, lambda op: bool(iterator_kinds(op)), bodies=False))
+    ):
         return False
     return bool(_sums_read(function)) and any(map(_has_open_steps, ops))
 
