@@ -2,7 +2,8 @@
 
 With s - 1 zeros between pixels, and `low` zeros before them, the result at s q + r - d sums up the
 taps s - 1 - r, 2 s - 1 - r, ... over the pixels from q - c on, for one c and d: a convolution of a
-s-th of the taps for each r, whose results lie between one another.
+s-th of the taps for each r, whose results lie between one another. Where s does not divide the
+kernel, some have a tap of 0 more: a pixel that is infinite or NaN makes NaN beside its window, too.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _ERFC = (
     -1.6849800720653297e-07, -2.495832761719667e-07, 1.5334345920908177e-07, 1.4448658046252676e-09,
     -3.9171820510271855e-08, 1.1172352263623759e-08, 4.06088214696972e-09, -1.8902306008944537e-09,
 )  # fmt: skip
-# erf(x) / x in f32: a polynomial of x^2 by another. Where it is cut off it is 1 exactly.
+# erf(x) / x in f32: a polynomial of x^2 by another. Where x is cut off erf is 1.
 _SHORT_ERF = (
     (1.12837915, 0.187202805, 0.0524068122, 0.00364877288,
      0.000285953001, 2.12532203e-06),
@@ -85,15 +85,17 @@ class ComputedFloat:
     def signed_as(self, other: ComputedFloat) -> ComputedFloat:
         return self.of("math.copysign", other)
 
-    def fma(self, factor: ComputedFloat, term: ComputedFloat | float) -> ComputedFloat:
-        """This number by a factor, and a term, rounded once."""
-        return self.of("math.fma", factor, term)
+    def within(self, limit: float) -> ComputedFloat:
+        """This number or, where it is outside, `limit` with its sign; NaN stays."""
+        low, high = self.constant(-limit), self.constant(limit)
+        above = self.if_("olt", low, low, self)
+        return above.if_("ogt", high, high, above)
 
-    def powers(self, factors: Sequence[float], fused: bool = False) -> ComputedFloat:
+    def powers(self, factors: Sequence[float]) -> ComputedFloat:
         """The sum of powers of this number, from the 0th on, by these factors."""
         total = self.constant(factors[-1])
         for factor in factors[-2::-1]:
-            total = total.fma(self, factor) if fused else total * self + factor
+            total = total * self + factor
         return total
 
 
@@ -158,9 +160,10 @@ def _erf(x: ComputedFloat) -> ComputedFloat:
 
 
 def _short_erf(x: ComputedFloat) -> ComputedFloat:
-    y = x.of("arith.minimumf", _SHORT_ERF_IS_ONE).of("arith.maximumf", -_SHORT_ERF_IS_ONE)
-    above, below = ((y * y).powers(factors, fused=True) for factors in _SHORT_ERF)
-    return y * above / below
+    # Products and sums are one op where a CPU has it; of a fused one IREE makes calls elsewhere.
+    y = x.within(_SHORT_ERF_IS_ONE)
+    above, below = map((y * y).powers, _SHORT_ERF)
+    return (y * above / below).within(1.0)
 
 
 def _erfc(x: ComputedFloat) -> ComputedFloat:

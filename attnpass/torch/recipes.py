@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -81,8 +81,9 @@ def _equal(x: Any, y: Any) -> Any:
 
 
 def _hypot(x: Any, y: Any) -> Any:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return torch.sqrt(x.to(wide).square() + y.to(wide).square()).to(x.dtype)
+    kind = torch.result_type(x, y)
+    wide = torch.promote_types(kind, torch.float32)
+    return torch.sqrt(x.to(wide).square() + y.to(wide).square()).to(kind)
 
 
 def _smoothed(x: Any, size: Any, corners: bool, scales: Any, weigh: Any) -> Any:
@@ -90,9 +91,10 @@ def _smoothed(x: Any, size: Any, corners: bool, scales: Any, weigh: Any) -> Any:
     `weigh` has for the distance between a new point and an old one."""
     for dim, wanted, given in zip((-2, -1), size, scales, strict=True):
         count = x.shape[dim]
-        step = (
-            (count - 1) / max(wanted - 1, 1) if corners else 1 / given if given else count / wanted
-        )
+        if corners:
+            step = (count - 1) / (wanted - 1) if wanted > 1 else 0.0
+        else:
+            step = 1 / given if given else count / wanted
         old, new = (
             torch.arange(n, device=x.device).to(torch.float32) + 0.5 for n in (count, wanted)
         )
@@ -159,6 +161,11 @@ def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
     first = other.to(torch.int64).argmax(dim, keepdim)
     other = other.any(dim, keepdim)
     return torch.where(other, math.nan, value), torch.where(other, first, place)
+
+
+def _median_of_all(x: Any) -> Any:
+    found = _median(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
 
 
 def _extremes_so_far(least: bool) -> Callable[..., Any]:
@@ -478,6 +485,38 @@ def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
     return batched
 
 
+def _adaptive_max(op: Any, dims: int) -> Callable[..., Any]:
+    """A maximum of windows of several sizes: the import takes them for one size, and its numbers
+    are wrong."""
+    batched = _unbatched(op, dims)
+
+    def pool(x: Any, size: Sequence[int]) -> Any:
+        counts = x.shape[-dims:]
+        known = all(isinstance(count, int) for count in counts) and 0 not in size
+        if not known or all(n % wanted == 0 for n, wanted in zip(counts, size, strict=True)):
+            return batched(x, size)
+        # What each result reads, as places in the whole image; the last of a window many times.
+        read = torch.zeros((1,) * (2 * dims), dtype=torch.int64, device=x.device)
+        for dim, (count, wanted) in enumerate(zip(counts, size, strict=True)):
+            ends = [(n * count // wanted, -(-(n + 1) * count // wanted)) for n in range(wanted)]
+            width = max(end - start for start, end in ends)
+            new = torch.arange(wanted, device=x.device)[:, None]
+            last = ((new + 1) * count + wanted - 1) // wanted - 1
+            along = torch.minimum(
+                new * count // wanted + torch.arange(width, device=x.device), last
+            )
+            shape = [1] * (2 * dims)
+            shape[dim], shape[dims + dim] = wanted, width
+            read = read * count + along.reshape(shape)
+        read = read.flatten(dims)
+        found = x.flatten(-dims).index_select(-1, read.flatten())
+        found = found.reshape(*x.shape[:-dims], *read.shape)
+        value, place = found.max(-1)
+        return value, torch.gather(read.expand(found.shape), -1, place.unsqueeze(-1)).squeeze(-1)
+
+    return pool
+
+
 def _transposed(op: Any, dims: int) -> Callable[..., Any]:
     """A transposed convolution whose import takes batches alone, and fails on as many groups as
     channels: these are one that is not transposed, of elements with zeros between them."""
@@ -629,7 +668,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten.pad.default: _pad,
     aten.median.dim: _median,
-    aten.median.default: lambda x: _median(x.reshape(-1), 0)[0],
+    aten.median.default: _median_of_all,
     aten.kthvalue.default: _kth,
     aten.cummax.default: _extremes_so_far(False),
     aten.cummin.default: _extremes_so_far(True),
@@ -640,8 +679,12 @@ RECIPES: dict[Any, Callable[..., Any]] = {
             getattr(aten, f"conv{dims}d").default,
             getattr(aten, f"max_pool{dims}d").default,
             getattr(aten, f"avg_pool{dims}d").default,
-            getattr(aten, f"adaptive_max_pool{dims}d").default,
         )
+    },
+    **{
+        op: _adaptive_max(op, dims)
+        for dims in (1, 2, 3)
+        for op in (getattr(aten, f"adaptive_max_pool{dims}d").default,)
     },
     aten.conv_transpose1d.default: _transposed(aten.conv_transpose1d.default, 1),
     aten.conv_transpose2d.input: _transposed(aten.conv_transpose2d.input, 2),

@@ -7,7 +7,7 @@ from math import ceil
 import pytest
 
 from attnpass.ir import Refusal
-from attnpass.machines.cpu.product_tiles import row_tiles, tall_tiles
+from attnpass.machines.cpu.product_tiles import TallTiles, row_tiles, tall_tiles
 from attnpass.machines.cpu.products import configuration
 from attnpass.machines.cpu.workgroups import busy
 
@@ -47,3 +47,8 @@ def test_tiles_are_of_about_one_size(rows: int, columns: int) -> None:
 def test_packed_weights_of_a_workgroup_fit_the_second_level_cache() -> None:
     assert "distribution = [128, 4, 32, 0]" in configuration((8, 32), 512, 3072, 768)
     assert "distribution = [64, 1, 32, 0]" in configuration((8, 32), 512, 3072, 14336)
+
+
+def test_rows_that_go_together_leave_no_rest() -> None:
+    with pytest.raises(ValueError, match="each has to divide the one before"):
+        TallTiles(16, 64, 128, 64, (6, 4, 2, 1), 128)

@@ -8,6 +8,7 @@ Measured with AVX-512 and AVX2 (see docs/notes/cpu.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 
 from ...ir import Refusal
@@ -31,8 +32,8 @@ MOST_STREAMS = 4
 # Rows, and vectors of columns, that go together where columns are in the lanes, and lines of a
 # block, which stays in the cache for all rows.
 MOST_TOGETHER, MOST_VECTORS, BLOCK_LINES = 8, 8, 16
-# Rows that have their sums in registers together, then what the rest goes by, and vectors of
-# columns beside them, by bytes of a register.
+# Rows that have their sums in registers together, then what the rest goes by, each a divisor of the
+# number before, and vectors of columns beside them, by bytes of a register.
 TOGETHER = {64: (8, 4, 2, 1), 32: (6, 2, 1)}
 VECTORS = 2
 # Elements of the depth in a block: with the result's tile it has room on the stack, and the
@@ -111,6 +112,11 @@ class TallTiles:
     across: int
     rows: tuple[int, ...]
     depth: int
+
+    def __post_init__(self) -> None:
+        # Else the rest of some number of rows is not whole, and loops write behind the last row.
+        if self.rows[-1] != 1 or any(most % least for most, least in pairwise(self.rows)):
+            raise ValueError(f"of rows {self.rows} each has to divide the one before, down to 1")
 
 
 def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles | Refusal:

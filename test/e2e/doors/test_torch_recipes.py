@@ -51,6 +51,10 @@ def test_elementwise_ops() -> None:
         products, wild = x @ y.mT, torch.log(x)
         return (
             *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
+            *(torch.hypot(x, 1e30 * y.double()), F.adaptive_max_pool2d(x, (4, 3), True)),
+            F.interpolate(
+                x[None], size=(1, 4), mode="bilinear", antialias=True, align_corners=True
+            ),
             *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
             *(i**2, (i - 3) ** 3, x**2, F.prelu(x, 0.2 * x[0, :, 0])),
             *(torch.roll(x, 3), torch.roll(x, (1, -2), (1, 2))),
