@@ -65,6 +65,8 @@ CASES = (
     "f16_2x1_257x333_d72_forced_poisoned",
     "bf16_3x1_509x509_d128_causal_window77_forced",
     "bf16_40x5_197x197_d64_forced",
+    "f16_3x2_197x197_d96_forced",
+    "f16_2x4_65x333_d96_forced_poisoned",
     # Few rows over caches: groups, unknown sizes, masks of all kinds, heads of 64.
     "f16_4x1_1x777_d128_poisoned",
     "f16_3x1_1x1_d128",
@@ -76,6 +78,7 @@ CASES = (
     "f16_5x1_7x777_d64_mask_i1_bmn",
     "bf16_8x1_1x1333_d64_dynamic",
     "f16_3x8_1x1333_d256",
+    "bf16_3x8_1x1333_d256_forced",
     "f16_2x4_1x777_d128_sink",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
