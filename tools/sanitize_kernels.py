@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,8 @@ CASES = (
     "f16_2x1_257x333_d72_forced_poisoned",
     "bf16_3x1_509x509_d128_causal_window77_forced",
     "bf16_40x5_197x197_d64_forced",
+    "f16_3x2_197x197_d96_forced",
+    "f16_2x4_65x333_d96_forced_poisoned",
     # Few rows over caches: groups, unknown sizes, masks of all kinds, heads of 64.
     "f16_4x1_1x777_d128_poisoned",
     "f16_3x1_1x1_d128",
@@ -76,6 +78,7 @@ CASES = (
     "f16_5x1_7x777_d64_mask_i1_bmn",
     "bf16_8x1_1x1333_d64_dynamic",
     "f16_3x8_1x1333_d256",
+    "bf16_3x8_1x1333_d256_forced",
     "f16_2x4_1x777_d128_sink",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
@@ -161,18 +164,19 @@ def main() -> int:
     taken = json.loads((options.folder / "kernels.json").read_text())
     cases = [case for case in CASES if case in taken and taken[case].startswith(options.only)]
     work = [(tool, case) for tool in ("memcheck", "racecheck") for case in cases]
+    rows: list[Row] = []
+    is_bad, measured = False, about(machine(None))
     with ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(
-            pool.map(
-                lambda one: check(one[0], one[1], options.folder.resolve(), options.limit), work
-            )
-        )
-    Results("sanitizer", about(machine(None)), rows).write(options.json)
-    is_bad = False
-    for found in rows:
-        summary = found.get("figures", {}).get("summary", "")
-        print(found["way"], found["case"], found.get("failed") or summary)
-        is_bad |= found["way"] == "memcheck" and summary[:2] != "0 "
+        folder = options.folder.resolve()
+        started = [pool.submit(check, *one, folder, options.limit) for one in work]
+        # As they come: what was found stands, even if the rest is cut off.
+        for each in as_completed(started):
+            found = each.result()
+            rows.append(found)
+            Results("sanitizer", measured, rows).write(options.json)
+            summary = found.get("figures", {}).get("summary", "")
+            print(found["way"], found["case"], found.get("failed") or summary, flush=True)
+            is_bad |= found["way"] == "memcheck" and summary[:2] != "0 "
     return 1 if is_bad else 0
 
 

@@ -9,6 +9,7 @@ from iree.compiler import ir
 
 from ...attention.edit import iteration_size
 from ...attention.facts import AttentionFacts
+from ...attention.mask_numbers import window_ends_before
 from ...attention.scores import NATURAL_SCORES
 from ...attention.sinks import AttentionWithSink, with_sink
 from ...attention.visible_keys import Mask, find_mask, mask_words
@@ -341,6 +342,8 @@ def _plan(
 ) -> KernelOffer | Refusal | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type or there are too many rows, or a reason that is not that."""
+    if kernel.kind == "prefill" and not kernel.sink and window_ends_before(facts, mask, row):
+        return Refusal("its window shows some rows no key, which prefill kernels make NaN")
     given = _given(facts, kernel, types, row, placed, value_map)
     if not isinstance(given, GivenOperands):
         return given
