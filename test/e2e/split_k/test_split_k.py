@@ -1,13 +1,18 @@
-"""attn-split-k on llvm-cpu against numpy: lengths, masks, orders of dims, types."""
+"""attn-split-k on llvm-cpu against numpy: lengths, masks, orders of dims, types.
+
+Cases of one pipeline are functions of one module: a compile for each takes several times as long.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers import renamed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from iree import runtime
@@ -42,6 +47,7 @@ class Case:
     kind: str = "attention"
     types: dict[str, str] = field(default_factory=dict)
     score: str = IDENTITY
+    tolerance: float = 4e-6
 
     def type_of(self, name: str) -> str:
         if name == "mask":
@@ -168,8 +174,14 @@ def session() -> Session:
     return made
 
 
-def compiled(session: Session, text: str, pipeline: str):
-    """The function @main of `text`, compiled with `pipeline`, and the report."""
+Function = Callable[..., object]
+
+
+def compiled(
+    session: Session, texts: list[str], pipeline: str
+) -> tuple[list[Function], attnpass.Report]:
+    """The functions @main of `texts`, compiled as one module with `pipeline`, and the report."""
+    text = "".join(renamed(one, f"case{number}") for number, one in enumerate(texts))
     invocation = session.invocation()
     invocation.enable_console_diagnostics()
     assert invocation.parse_source(Source.wrap_buffer(session, text.encode() + b"\0"))
@@ -180,10 +192,11 @@ def compiled(session: Session, text: str, pipeline: str):
     context = runtime.SystemContext(config=config)
     binary = bytes(output.map_memory())
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
-    return context.modules.module["main"], hook.report
+    module = context.modules.module
+    return [module[f"case{number}"] for number in range(len(texts))], hook.report
 
 
-def run(function, data: dict[str, np.ndarray]) -> list[np.ndarray]:
+def run(function: Function, data: dict[str, np.ndarray]) -> list[np.ndarray]:
     results = function(*data.values())
     results = results if isinstance(results, tuple | list) else [results]
     return [np.asarray(result).astype(np.float64) for result in results]
@@ -191,111 +204,126 @@ def run(function, data: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 def check(
     session: Session,
-    case: Case,
+    *cases: Case,
     pipeline: str = "attn-split-k{splits=4}",
-    tolerance: float = 2e-6,
     decision: str = "split",
     score=lambda s: s,
 ) -> attnpass.Report:
-    function, report = compiled(session, case.mlir(), pipeline)
-    assert [o.decision for a in report.attentions for o in a.operands] == [decision]
-    data = case.inputs()
-    for mine, right in zip(run(function, data), case.reference(data, score), strict=True):
-        np.testing.assert_allclose(mine, right, rtol=tolerance, atol=tolerance)
+    functions, report = compiled(session, [case.mlir() for case in cases], pipeline)
+    decided = [[one.decision for one in found.operands] for found in report.attentions]
+    assert decided == [[decision]] * len(cases)
+    for case, function in zip(cases, functions, strict=True):
+        data = case.inputs()
+        for mine, right in zip(run(function, data), case.reference(data, score), strict=True):
+            compare(mine, right, case)
     return report
+
+
+def compare(mine: np.ndarray, right: np.ndarray, case: Case) -> None:
+    np.testing.assert_allclose(
+        mine, right, rtol=case.tolerance, atol=case.tolerance, err_msg=str(case)
+    )
 
 
 SMALL = {"b": 2, "m": 1, "n": 16, "d": 8, "k": 96}
 
 
-@pytest.mark.parametrize("mask", ["", "bmk"])
-@pytest.mark.parametrize("length", [7, 1000, 4097])
-def test_static_lengths(session, length, mask):
-    check(session, Case({**SMALL, "k": length}, mask=mask), tolerance=4e-6)
+def test_static_lengths(session):
+    forms = itertools.product([7, 1000, 4097], ["", "bmk"])
+    check(session, *(Case({**SMALL, "k": length}, mask=mask) for length, mask in forms))
 
 
-@pytest.mark.parametrize("mask", ["", "bmk"])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_chunks_are_vector_loops(session, rows, mask):
+def test_chunks_are_vector_loops(session):
     """What attn-compile makes of a long cache where cores outnumber heads."""
-    case = Case({"b": 1, "m": rows, "n": 64, "d": 64, "k": 16384}, mask=mask)
+    cases = [
+        Case({"b": 1, "m": rows, "n": 64, "d": 64, "k": 16384}, mask=mask)
+        for rows, mask in itertools.product([1, 3], ["", "bmk"])
+    ]
     pipeline = "attn-split-k{configured=true splits=4},attn-configure,attn-vectorize"
-    report = check(session, case, pipeline, tolerance=4e-6)
-    assert report.found("loops")
+    report = check(session, *cases, pipeline=pipeline)
+    loops = {record.op.function.partition("_dispatch_")[0] for record in report.found("loops")}
+    assert loops == {f"case{number}" for number in range(len(cases))}
 
 
-@pytest.mark.parametrize("kind", ["i1", "f32"])
-def test_loops_over_chunks_without_a_key(session, kind):
-    case = Case({"b": 2, "m": 3, "n": 16, "d": 16, "k": 1024}, mask="bmk", types={"mask": kind})
+def test_loops_over_chunks_without_a_key(session):
     visible = np.zeros([2, 3, 1024], bool)
     visible[0, 0, :5] = visible[0, 1, -1] = visible[0, 2, 300] = True
     visible[1, :2] = visible[1, 2, ::200] = True
-    data = case.inputs()
-    data["mask"] = visible if kind == "i1" else np.where(visible, 0, -np.inf).astype("f4")
+    sizes = {"b": 2, "m": 3, "n": 16, "d": 16, "k": 1024}
+    cases = [Case(sizes, mask="bmk", types={"mask": kind}) for kind in ("i1", "f32")]
     pipeline = "attn-split-k{splits=8},attn-configure,attn-vectorize"
-    function, _ = compiled(session, case.mlir(), pipeline)
-    (right,) = case.reference(data)
-    np.testing.assert_allclose(run(function, data)[0], right, rtol=4e-6, atol=4e-6)
+    functions, _ = compiled(session, [case.mlir() for case in cases], pipeline)
+    for case, function in zip(cases, functions, strict=True):
+        data = case.inputs()
+        data["mask"] = masked(visible, case)
+        compare(run(function, data)[0], case.reference(data)[0], case)
 
 
-def test_one_key_stays_whole(session):
-    check(session, Case({**SMALL, "k": 1}), decision="kept")
+def masked(visible: np.ndarray, case: Case) -> np.ndarray:
+    """The mask of a case that shows these keys."""
+    return visible if case.type_of("mask") == "i1" else np.where(visible, 0, -np.inf).astype("f4")
+
+
+def test_too_few_keys_stay_whole(session):
+    one_key = Case({**SMALL, "k": 1})
+    # One head with one row has no tail.
+    prime = Case({"b": 1, "m": 1, "n": 8, "d": 8, "k": 53}, tolerance=2e-6)
+    check(session, one_key, prime, decision="kept")
 
 
 @pytest.mark.parametrize("pipeline", ["attn-split-k{splits=4}", "attn-split-k{target=gfx1100}"])
-@pytest.mark.parametrize("mask", ["", "bmk"])
-def test_dynamic_lengths(session, mask, pipeline):
-    case = Case(SMALL, mask=mask, dynamic="k")
-    function, report = compiled(session, case.mlir(), pipeline)
-    assert report.attentions[0].operands[0].decision == "split"
-    for length in (1, 3, 7, 256, 1000, 4097):
-        data = replace(case, sizes={**SMALL, "k": length}).inputs()
-        (right,) = replace(case, sizes={**SMALL, "k": length}).reference(data)
-        np.testing.assert_allclose(run(function, data)[0], right, rtol=4e-6, atol=4e-6)
+def test_dynamic_lengths(session, pipeline):
+    cases = [Case(SMALL, mask=mask, dynamic="k") for mask in ("", "bmk")]
+    functions, report = compiled(session, [case.mlir() for case in cases], pipeline)
+    assert [found.operands[0].decision for found in report.attentions] == ["split"] * 2
+    for case, function in zip(cases, functions, strict=True):
+        for length in (1, 3, 7, 256, 1000, 4097):
+            long = replace(case, sizes={**SMALL, "k": length})
+            data = long.inputs()
+            compare(run(function, data)[0], long.reference(data)[0], long)
 
 
-@pytest.mark.parametrize("element", ["i1", "f32"])
-@pytest.mark.parametrize("length", [512, 500])
-def test_masked_chunks(session, element, length):
+def test_masked_chunks(session):
     """Chunks without a visible key add nothing; a row without any is 0 (IREE, unsplit: NaN)."""
-    case = Case({**SMALL, "m": 2, "k": length}, mask="bmk", types={"mask": element})
-    data = case.inputs()
-    visible = np.zeros([2, 2, length], bool)
-    visible[0, 0, :5] = True
-    visible[0, 1, -1] = True
-    visible[1, 0, 130] = True
-    data["mask"] = visible if element == "i1" else np.where(visible, 0, -np.inf).astype("f4")
-    function, _ = compiled(session, case.mlir(), "attn-split-k{splits=8}")
-    (mine,) = run(function, data)
-    hidden = ~visible.any(-1)
-    with np.errstate(invalid="ignore"):
-        (right,) = case.reference(data)
-    np.testing.assert_array_equal(mine[hidden], 0)
-    np.testing.assert_allclose(mine[~hidden], right[~hidden], rtol=2e-6, atol=2e-6)
-    whole, _ = compiled(session, case.mlir(), "attn-split-k{splits=1}")
-    assert np.isnan(run(whole, data)[0][hidden]).all()
+    cases = [
+        Case({**SMALL, "m": 2, "k": length}, mask="bmk", types={"mask": kind}, tolerance=2e-6)
+        for length, kind in itertools.product([512, 500], ["i1", "f32"])
+    ]
+    texts = [case.mlir() for case in cases]
+    split, _ = compiled(session, texts, "attn-split-k{splits=8}")
+    whole, _ = compiled(session, texts, "attn-split-k{splits=1}")
+    for number, case in enumerate(cases):
+        visible = np.zeros([2, 2, case.sizes["k"]], bool)
+        visible[0, 0, :5] = True
+        visible[0, 1, -1] = True
+        visible[1, 0, 130] = True
+        data = {**case.inputs(), "mask": masked(visible, case)}
+        (mine,) = run(split[number], data)
+        hidden = ~visible.any(-1)
+        with np.errstate(invalid="ignore"):
+            (right,) = case.reference(data)
+        np.testing.assert_array_equal(mine[hidden], 0)
+        compare(mine[~hidden], right[~hidden], case)
+        assert np.isnan(run(whole[number], data)[0][hidden]).all()
 
 
-@pytest.mark.parametrize("length", [512, 509])
-def test_online_attention_goes_on_from_its_state(session, length):
-    case = Case({**SMALL, "k": length}, kind="online_attention", mask="k")
-    check(session, case, tolerance=4e-6)
+def test_online_attention_goes_on_from_its_state(session):
+    online = Case({**SMALL, "k": 512}, kind="online_attention", mask="k")
+    odd = replace(online, sizes={**SMALL, "k": 509})
+    check(session, online, odd, Case({**SMALL, "k": 300}, kind=online.kind, dynamic="k"))
 
 
-def test_online_attention_dynamic(session):
-    case = Case({**SMALL, "k": 300}, kind="online_attention", dynamic="k")
-    check(session, case, tolerance=4e-6)
-
-
-@pytest.mark.parametrize(
-    ("element", "tolerance"), [("f16", 2e-3), ("bf16", 1.6e-2), ("f8E4M3FN", 8e-2)]
-)
-def test_narrow_types(session, element, tolerance):
-    types = {"all": element}
-    if element.startswith("f8"):
-        types |= {"scale": "f32", "output": "f32"}
-    for length in (512, 509):
-        check(session, Case({**SMALL, "k": length}, types=types), tolerance=tolerance)
+def test_narrow_types(session):
+    narrow = {
+        2e-3: {"all": "f16"},
+        1.6e-2: {"all": "bf16"},
+        8e-2: {"all": "f8E4M3FN", "scale": "f32", "output": "f32"},
+    }
+    cases = [
+        Case({**SMALL, "k": length}, types=types, tolerance=tolerance)
+        for (tolerance, types), length in itertools.product(narrow.items(), [512, 509])
+    ]
+    check(session, *cases)
 
 
 ORDERS = {
@@ -343,10 +371,10 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("splits", [2, 3])
-def test_orders(session, name, splits):
-    check(session, Case(**ORDERS[name]), f"attn-split-k{{splits={splits}}}", tolerance=4e-6)
+def test_orders(session, splits):
+    cases = [Case(**case) for case in ORDERS.values()]
+    check(session, *cases, pipeline=f"attn-split-k{{splits={splits}}}")
 
 
 def test_score_region_is_kept(session):
@@ -359,7 +387,7 @@ def test_score_region_is_kept(session):
     # The region sees scores that are scaled for base 2 already.
     log2e = np.log2(np.e)
     case = Case({**SMALL, "m": 3, "k": 65}, score=score)
-    check(session, case, score=lambda s: 2 * np.tanh(s * log2e / 2) / log2e, tolerance=4e-6)
+    check(session, case, score=lambda s: 2 * np.tanh(s * log2e / 2) / log2e)
 
 
 GROUPED = """
@@ -399,22 +427,15 @@ def test_grouped_queries_become_rows(session, splits):
     )
     data = case.inputs()
     (right,) = case.reference(data)
-    function, report = compiled(session, GROUPED, f"attn-split-k{{splits={splits}}}")
+    (function,), report = compiled(session, [GROUPED], f"attn-split-k{{splits={splits}}}")
     assert "the key is read without its 3-fold repeat" in report.to_text()
     data["query"] = data["query"].reshape(2, 6, 1, 8)
     del data["out"]
     (mine,) = run(function, data)
-    np.testing.assert_allclose(mine.reshape(right.shape), right, rtol=4e-6, atol=4e-6)
+    compare(mine.reshape(right.shape), right, case)
 
 
-@given(data=st.data())
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-def test_any_order_and_size(session, data):
+def any_case(data: st.DataObject) -> Case:
     """Random orders of dims and sizes, static and dynamic, with and without a mask."""
 
     def shuffled(letters: str) -> str:
@@ -423,7 +444,7 @@ def test_any_order_and_size(session, data):
     sizes = {c: data.draw(st.integers(1, 4), label=c) for c in "bhm"}
     sizes |= {"n": 8, "d": 8, "k": data.draw(st.integers(4, 70), label="k")}
     mask = data.draw(st.sampled_from(["", "k", "bk", "mk", "bhmk"]))
-    case = Case(
+    return Case(
         sizes,
         query=shuffled("bhmd"),
         key=shuffled("bhkd"),
@@ -433,14 +454,26 @@ def test_any_order_and_size(session, data):
         dims=shuffled("bhmndk"),
         dynamic=data.draw(st.sampled_from(["", "k"])),
         kind=data.draw(st.sampled_from(["attention", "online_attention"])),
+        tolerance=1e-5,
     )
+
+
+@given(data=st.data())
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_order_and_size(session, data):
     splits = data.draw(st.integers(2, 4), label="splits")
-    check(session, case, f"attn-split-k{{splits={splits}}}", tolerance=1e-5)
+    cases = [any_case(data) for _ in range(3)]
+    check(session, *cases, pipeline=f"attn-split-k{{splits={splits}}}")
 
 
 def test_one_head_with_one_row_has_no_tail(session):
-    check(session, Case({"b": 1, "m": 1, "n": 8, "d": 8, "k": 51}), "attn-split-k{splits=3}")
-    check(session, Case({"b": 1, "m": 1, "n": 8, "d": 8, "k": 53}), decision="kept")
+    case = Case({"b": 1, "m": 1, "n": 8, "d": 8, "k": 51}, tolerance=2e-6)
+    check(session, case, pipeline="attn-split-k{splits=3}")
 
 
 def test_all_lengths_of_a_static_split():
