@@ -396,6 +396,55 @@ def test_rows_find_what_is_added() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "shape", "kind", "masked", "unknown"),
+    [
+        (600, (200, 80), "bf16", True, False),
+        (6000, (1500,), "f32", False, False),  # Places are merged.
+        (600, (40, 7), "i32", False, True),
+        (0, (40, 7), "f32", True, True),
+    ],
+)
+def test_rows_are_added_in_order(
+    rows: int, shape: tuple[int, ...], kind: str, masked: bool, unknown: bool
+) -> None:
+    """Half of them to one row, in blocks; and by two indices each to the same rows of a table."""
+    counts = ("?", "?") if unknown else (str(rows), str(shape[0]))
+    row = "".join(f"x{size}" for size in shape[1:])
+    updates, original = (f"tensor<{count}{row}x{kind}>" for count in counts)
+    text = _write_text(counts[0], updates, original, masked, True, kind)
+    text = "\n".join(line for line in text.split("\n") if "%zero =" not in line)
+    if kind == "i32":
+        text = text.replace("arith.addf", "arith.addi")
+    table = text.replace(f"%at: tensor<{counts[0]}x", f"%at: tensor<{counts[0]}x2x")
+    table = table.replace(
+        f": {updates}, tensor<{counts[0]}x", f": {updates}, tensor<{counts[0]}x2x"
+    )
+    four = f"tensor<4x{original.removeprefix('tensor<')}"
+    for where in ("%x: ", "-> ", "outs(%x : ", "return %r : "):
+        table = table.replace(where + original, where + four)
+    table = table.replace("map = [0]", "map = [0, 1]")
+    random, dtype = np.random.default_rng(8), {**KINDS, "i32": np.int32}[kind]
+    new, x = (
+        (random.standard_normal((size, *shape[1:])) * 4).astype(dtype) for size in (rows, shape[0])
+    )
+    at, mask = random.integers(0, shape[0], rows), random.integers(0, 2, rows).astype(bool)
+    at[: rows // 2] = 3
+    masks, kept = ([mask], mask) if masked else ([], np.ones(rows, bool))
+    wanted = x.astype(np.float64)
+    np.add.at(wanted, at[kept], new[kept].astype(np.float64))
+    tolerance = {"bf16": 4e-3, "f32": 1e-5, "i32": 0}[kind]
+    rewritten = [_rewritten(one, "attn-find-writes") for one in (text, table)]
+    assert "iree_linalg_ext" not in "".join(rewritten)
+    out = _run(rewritten[0], [new, at, *masks, x])
+    assert np.allclose(out.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    both = np.stack([at % 4, at], 1)
+    out = _run(rewritten[1], [new, both, *masks, np.stack([x] * 4)])
+    wanted = np.stack([x] * 4).astype(np.float64)
+    np.add.at(wanted, (at[kept] % 4, at[kept]), new[kept].astype(np.float64))
+    assert np.allclose(out.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
     ("shape", "dim", "kind", "unknown"),
     [
         ((30, 7), 0, "f32", False),
