@@ -72,7 +72,7 @@ func.func @experts(%new: tensor<32x4xbf16>, %at: tensor<32xi64>, %x: tensor<8x4x
 // CHECK: linalg.generic {{.*}} ins(%arg2 : tensor<1024x64xf16>) outs(%{{.*}} : tensor<1024x64xf16>)
 // CHECK-COUNT-2: tensor.extract %[[STARTS]]
 // CHECK: tensor.extract %{{.*}} : tensor<4096xi32>
-// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %{{.*}} : tensor<4096x64xf16>
 // CHECK: tensor.extract %[[BLOCKS]]
 // CHECK-NOT: iree_linalg_ext.scatter
 func.func @many(%new: tensor<4096x64xf16>, %at: tensor<4096xi64>, %x: tensor<1024x64xf16>) -> tensor<1024x64xf16> {

@@ -295,6 +295,31 @@ def test_writes_to_fewer_rows_stay() -> None:
     assert np.array_equal(run_module(binary, [x, at, new]), _written(x, 1, at, new, False))
 
 
+@pytest.mark.parametrize("unknown", [False, True])
+def test_an_index_of_rows_is_repeated(unknown: bool) -> None:
+    rows = "?" if unknown else 50
+    x, new = "!torch.vtensor<[3,20,8],f32>", f"!torch.vtensor<[3,{rows},8],f32>"
+    at, table = (f"!torch.vtensor<[3,{rows},{size}],si64>" for size in (1, 8))
+    text = f"""
+func.func @main(%x: {x}, %at: {at}, %new: {new}) -> {x} {{
+  %d = torch.constant.int 1
+  %three = torch.constant.int 3
+  %same = torch.constant.int -1
+  %eight = torch.constant.int 8
+  %no = torch.constant.bool false
+  %l = torch.prim.ListConstruct %three, %same, %eight : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %i = torch.aten.expand %at, %l, %no : {at}, !torch.list<int>, !torch.bool -> {table}
+  %r = torch.aten.scatter_add %x, %d, %i, %new : {x}, !torch.int, {table}, {new} -> {x}
+  return %r : {x}
+}}"""  # noqa: E501
+    random = np.random.default_rng(9)
+    given, values = (random.standard_normal((3, n, 8)).astype(np.float32) for n in (20, 50))
+    places = random.integers(0, 20, (3, 50, 1))
+    out = run_module(_compiled(text, said="writes rows by one index"), [given, places, values])
+    wanted = _written(given, 1, np.broadcast_to(places, values.shape), values, True)
+    assert np.allclose(out, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_writes_of_onnx_count_from_the_end(reduction: str) -> None:
     x, at = _tensor((6, 8), "f32"), _tensor((6, 2), "si64")
