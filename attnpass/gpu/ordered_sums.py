@@ -14,7 +14,8 @@ from ..forms.rank_sorts import RankSorts
 from ..ir import Builder, Size, element_type, erase_unused, sizes_of
 
 _SORT = "iree_linalg_ext.sort"
-# Rows of an unknown number, and fewer than the square of this, are added up in blocks as long.
+# Rows of an unknown number, or of less than four times the square of this, are added up in blocks
+# as long.
 _BLOCK = 128
 _MOST_BITS = 31
 
@@ -79,7 +80,7 @@ class _OrderedSums:
     def block(self) -> int:
         if not isinstance(self.count, int):
             return _BLOCK
-        return max(_BLOCK, 1 << math.ceil(math.log2(max(self.count, 1)) / 2))
+        return max(_BLOCK, math.isqrt(self.count) // 2)
 
     @property
     def row(self) -> tuple[Size, ...]:
