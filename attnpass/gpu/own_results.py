@@ -41,7 +41,7 @@ class OwnResults(Pass):
     """
 
     name = "attn-own-results"
-    summary = "CUDA: caches that are returned have memory of their own"
+    summary = "CUDA: returned caches have memory of their own"
     phase = "flow"
     backends = ("cuda",)
 
