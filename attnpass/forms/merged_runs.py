@@ -100,7 +100,7 @@ class _Merge:
 
         low = build.apply("arith.maxsi", build.subi(place, second), 0)
         high = build.apply("arith.minsi", place, first)
-        taken = _searched(build, low, high, self.steps, comes_first)
+        taken = searched(build, low, high, self.steps, comes_first)
         rest = build.subi(place, taken)
         positions = build.addi(start, taken), build.addi(middle, rest)
         one, other = (at(build, position, self.keys) for position in positions)
@@ -142,12 +142,12 @@ def ranks_in_row(
             return inner.apply("arith.ori", ahead, inner.andi(is_equal, earlier))
 
         low, high, steps = (inner.splat(x, number.type) for x in (0, n, n.bit_length()))
-        return _searched(inner, low, high, steps, comes_first)
+        return searched(inner, low, high, steps, comes_first)
 
     return compute_barrier(build, build.computed([n], _i32(build), rank, *keys))
 
 
-def _searched(
+def searched(
     build: Builder,
     low: ir.Value,
     high: ir.Value,

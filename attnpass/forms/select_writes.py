@@ -14,6 +14,7 @@ from ..passes import OpPass
 _SOURCE, _VALUE, _ADD = (
     f"torch.aten.{name}" for name in ("scatter.src", "scatter.value", "scatter_add")
 )
+_EXPAND, _LIST, _PUT = "torch.aten.expand", "torch.prim.ListConstruct", "torch.aten.index_put"
 _OPERATOR, _ONNX = "torch.operator", ("onnx.ScatterElements", "onnx.Scatter")
 _TENSOR, _DIM, _INDEX, _NEW = range(4)
 _ONNX_INDEX, _ONNX_NEW = 1, 2
@@ -38,7 +39,11 @@ class SelectWrites(OpPass):
     A sum in place of the choice for `scatter_add`. So routers spread the weights of the experts
     that they have chosen. IREE 3.13 makes a table of an index for each dim and element, and has
     one thread of a GPU write one element after the other (183 us for two of 8 experts of 1024
-    tokens on an H200). Works on ops of torch and ONNX, before IREE imports them.
+    tokens on an H200).
+
+    Where the index is one number for all that lies behind the dim (`index[:, None].expand(n, w)`),
+    whole rows are written, and it becomes a write of rows (`index_put`). Works on ops
+    of torch and ONNX, before IREE imports them.
     """
 
     name = "attn-select-writes"
@@ -53,8 +58,14 @@ class SelectWrites(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         writes = _onnx_writes(op) if op.name == _OPERATOR else _writes(op)
-        if writes is None or not _is_cheap(writes):
+        if writes is None:
             return ""
+        if not _is_cheap(writes):
+            rows = _of_rows(op, writes)
+            if rows is None:
+                return ""
+            op.results[0].replace_all_uses_with(rows)
+            return "writes rows by one index each in place of their elements"
         op.results[0].replace_all_uses_with(_selected(op, writes))
         return str(writes)
 
@@ -94,6 +105,44 @@ def _onnx_writes(op: ir.Operation) -> _RowWrites | None:
     dim = 0 if axis is None else ir.IntegerAttr(axis).value
     rank = len(torch_shape(tensor.type))
     return _RowWrites(tensor, dim % max(rank, 1), index, new, way == "add", may_be_negative=True)
+
+
+def _of_rows(op: ir.Operation, writes: _RowWrites) -> ir.Value | None:
+    """The tensor with rows that are written, or added, by one index each; None where the index is
+    not known to be repeated along whole rows."""
+    made, dim, new = defining_op(writes.index), writes.dim, writes.new
+    full, shape = torch_shape(writes.tensor.type), torch_shape(writes.index.type)
+    if made is None or made.name != _EXPAND or op.name == _OPERATOR or len(shape) != len(full):
+        return None
+    index, given = made.operands[0], torch_shape(new.type) if torch_element(new.type) else []
+    rows, row = shape[: dim + 1], shape[dim + 1 :]
+    known = None not in (*rows[:dim], *row)
+    whole = row == full[dim + 1 :] == given[dim + 1 :] and given[:dim] == rows[:dim]
+    if not (known and row and whole) or torch_shape(index.type) != [*rows, *[1] * len(row)]:
+        return None
+    build = TorchBuilder(op)
+    for last in reversed(range(dim + 1, len(shape))):
+        kind = torch_tensor(torch_shape(index.type)[:last], torch_element(index.type))
+        index = build.op("aten.squeeze.dim", kind, index, build.number(last))
+    if torch_element(index.type) != "si64":
+        index = build.wide(index)
+    if given[dim] != rows[dim] or rows[dim] is None:
+        kind = torch_tensor(shape, torch_element(new.type))
+        bounds = [build.number(x) for x in (dim, 0)]
+        size = build.size_of(index, dim)
+        new = build.op("aten.slice.Tensor", kind, new, *bounds, size, build.number(1))
+    before = [build.places(index, one) for one in range(dim)]
+    units = [build.with_units(value, 0, dim - one) for one, value in enumerate(before)]
+    kind = ir.Type.parse("!torch.list<optional<vtensor>>")
+    indices = build.create(_LIST, [kind], [*units, index]).results[0]
+    adds = build.create(
+        "torch.constant.bool",
+        [ir.Type.parse("!torch.bool")],
+        [],
+        {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(1), int(writes.adds))},
+    ).results[0]
+    operands = (writes.tensor, indices, new, adds)
+    return build.op(_PUT.removeprefix("torch."), op.results[0].type, *operands)
 
 
 def _is_cheap(writes: _RowWrites) -> bool:

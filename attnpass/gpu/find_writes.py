@@ -20,12 +20,17 @@ from ..ir import (
 )
 from ..ir.bodies import constant_number
 from ..passes import OpPass
+from . import ordered_sums
 
 _SCATTER = "iree_linalg_ext.scatter"
 _ADDS = ("arith.addf", "arith.addi")
-# Longer tensors, and more comparisons in all, take longer than one write after the other; so do
-# rows that are added to tensors of more elements.
-_LONGEST, _MOST, _MOST_ADDED = 1 << 16, 1 << 32, 1 << 24
+# Longer tensors, and more comparisons in all, take longer than one write after the other.
+_LONGEST, _MOST = 1 << 16, 1 << 32
+# More rows that are added, or comparisons in all, take longer than their order (9 us on an H200;
+# comparisons with a row 40 ns); of the last number and more there is none.
+_MOST_ADDED_ROWS, _MOST_ADDED, _MOST_ORDERED = 256, 1 << 20, 1 << 30
+# As many elements by several indices one thread adds as fast.
+_FEW_IN_TURN = 512
 
 
 class FindWrites(OpPass):
@@ -34,12 +39,15 @@ class FindWrites(OpPass):
         last[e] = the last n with index[n] == e            (N comparisons for each e)
         result[e] = update[last[e]], or the constant where there is none
 
-    and of what is added sums of those with index[n] == e, of 16 bits in f32. A tensor of numbers,
-    without dims of rows, and one to which is added, may be any.
+    and of what is added sums of those with index[n] == e, of 16 bits in f32: by N comparisons for
+    each element, or, where these are many, of rows in the order of their places
+    (`ordered_sums.py`), which may be of several indices and of unknown number. A tensor of
+    numbers, without dims of rows, and one to which is added, may be any.
 
     IREE 3.13 writes one row after the other, on the GPU too: the inverse of a permutation of 2048
     tokens, `inverse[order] = arange(2048)`, takes some 180 us, and 32 rows of 2048 that are added
-    (the experts' of 4 tokens) a millisecond.
+    (the experts' of 4 tokens) a millisecond. Comparisons are 239 ms for 65536 rows of 128 that are
+    added to 4096.
     """
 
     name = "attn-find-writes"
@@ -51,9 +59,12 @@ class FindWrites(OpPass):
         return op.name == _SCATTER and len(op.results) == 1 and len(op.operands) in (3, 4)
 
     def change(self, op: ir.Operation) -> str:
+        (add, *_), build = (*_added(op), ""), Builder(op)
+        if _is_long_sum(op):
+            op.results[0].replace_all_uses_with(_ordered_sums(op, add, build))
+            return "adds up the rows of each place in the order of places"
         if not _is_cheap(op):
             return ""
-        (add, *_), build = (*_added(op), ""), Builder(op)
         result = _sums(op, add, build) if add else _last(op, build)
         op.results[0].replace_all_uses_with(result)
         rows, length = sizes_of(op.operands[0])[0], sizes_of(op.operands[-1])[0]
@@ -66,14 +77,48 @@ def _added(op: ir.Operation) -> list[str]:
     return [step.name for step in steps if step.name in _ADDS]
 
 
+def _only_adds(op: ir.Operation) -> bool:
+    """Whether the body adds an update to what stands; not where rows differ, which IREE writes
+    side by side."""
+    *steps, end = body_ops(op)
+    if len(steps) != 1 or steps[0].name not in _ADDS:
+        return False
+    is_row = len(sizes_of(op.operands[-1])) > 1
+    alike = not (is_row and ir.BoolAttr(op.attributes["unique_indices"]).value)
+    return (
+        alike
+        and end.operands[0] == steps[0].results[0]
+        and {*steps[0].operands} == {*body_of(op).arguments}
+    )
+
+
+def _is_long_sum(op: ir.Operation) -> bool:
+    """Whether it adds whole rows, and more than are found by comparisons."""
+    updates, indices, original = op.operands[0], op.operands[1], op.operands[-1]
+    places = list(op.attributes["dimension_map"])
+    sizes, full = sizes_of(updates), sizes_of(original)
+    if not _only_adds(op) or places != [*range(len(places))] or not 1 <= len(sizes_of(indices)) < 3:
+        return False
+    if sizes[1:] != full[len(places) :]:
+        return False
+    rows, length = sizes[0], product(full[: len(places)])
+    if any(isinstance(size, int) and size > _MOST_ORDERED for size in (rows, length)):
+        return False
+    if rows in (0, 1):
+        return False
+    is_table = len(places) > 1
+    work = product(sizes if is_table else [rows, *full])
+    if is_table or not isinstance(work, int) or not isinstance(rows, int):
+        return not isinstance(work, int) or work > _FEW_IN_TURN
+    return rows > _MOST_ADDED_ROWS or work > _MOST_ADDED
+
+
 def _is_cheap(op: ir.Operation) -> bool:
     updates, original = op.operands[0], op.operands[-1]
     *steps, end = body_ops(op)
-    new, old = body_of(op).arguments
-    adds = len(steps) == 1 and steps[0].name in _ADDS and {*steps[0].operands} == {new, old}
-    if list(op.attributes["dimension_map"]) != [0] or not (
-        (adds and end.operands[0] == steps[0].results[0]) or (not steps and end.operands[0] == new)
-    ):
+    adds = _only_adds(op)
+    writes = not steps and end.operands[0] == body_of(op).arguments[0]
+    if list(op.attributes["dimension_map"]) != [0] or not (adds or writes):
         return False
     sizes, full = sizes_of(updates), sizes_of(original)
     rows, length = sizes[0], full[0]
@@ -82,13 +127,10 @@ def _is_cheap(op: ir.Operation) -> bool:
     if any(not isinstance(size, int) for size in full):
         return False
     is_row = len(full) > 1
+    if is_row and adds:
+        return rows > 1
     is_new = _is_empty(original) or filled_with(original) is not None
     is_new = is_new or constant_number(original) is not None
-    if is_row and adds:
-        # Those of rows that differ IREE writes side by side.
-        alike = not ir.BoolAttr(op.attributes["unique_indices"]).value
-        elements = product(full)
-        return alike and rows > 1 and isinstance(elements, int) and elements <= _MOST_ADDED
     return (is_new if is_row else True) and _few(rows, length)
 
 
@@ -139,12 +181,52 @@ def _is_hit(inner: Builder, given: Sequence[ir.Value]) -> ir.Value:
     return inner.andi(hit, mask[0]) if mask else hit
 
 
+def _places(op: ir.Operation, build: Builder, sizes: Sequence[Size]) -> ir.Value:
+    """For each update the number (i32) of the row that it is added to, of dims of these sizes; -1
+    where that is none, or masked."""
+    indices, *mask = list(op.operands)[1:-1]
+    is_table = len(sizes_of(indices)) == 2
+    i32 = ir.IntegerType.get_signless(32, op.context)
+
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
+        at, inside = inner.constant_index(0), scalars[0] if mask else inner.splat(1, _i1(op))
+        for column, size in enumerate(sizes):
+            places = [inner.loop_index(0), inner.constant_index(column)]
+            index = inner.to_index(inner.extract(indices, places[: 1 + is_table]))
+            # A negative one is beyond all where it counts as one without sign.
+            inside = inner.andi(inside, inner.compare("ult", index, inner.size(size)))
+            at = inner.addi(inner.muli(at, inner.size(size)), index)
+        place = inner.convert("arith.index_cast", at, i32)
+        return inner.select(inside, place, inner.splat(-1, i32))
+
+    return build.computed(sizes_of(indices)[:1], i32, body, *mask)
+
+
+def _i1(op: ir.Operation) -> ir.Type:
+    return ir.IntegerType.get_signless(1, op.context)
+
+
+def _ordered_sums(op: ir.Operation, add: str, build: Builder) -> ir.Value:
+    original, updates = op.operands[-1], compute_barrier(build, op.operands[0])
+    full, indexed = sizes_of(original), len(list(op.attributes["dimension_map"]))
+    places = _places(op, build, full[:indexed])
+    groups = [[*range(indexed)], *([dim] for dim in range(indexed, len(full)))]
+    rows = original if indexed == 1 else build.collapse(original, groups)
+    sums = ordered_sums.added(build, rows, updates, places, add, _summed(element_type(original)))
+    return sums if indexed == 1 else build.expand(sums, groups, full)
+
+
+def _summed(kind: ir.Type) -> ir.Type:
+    """The type in which elements are added up."""
+    return ir.F32Type.get(kind.context) if str(kind) in ("f16", "bf16") else kind
+
+
 def _sums(op: ir.Operation, add: str, build: Builder) -> ir.Value:
     original = op.operands[-1]
     everywhere, kind = tuple(range(len(sizes_of(original)))), element_type(original)
     rows = len(everywhere)
     read, reads = _hits(op, build, rows)
-    summed = ir.F32Type.get(op.context) if str(kind) in ("f16", "bf16") else kind
+    summed = _summed(kind)
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
         *given, update, total = scalars

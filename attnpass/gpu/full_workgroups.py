@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from ..codegen.kernel import cuda_kernels
-from ..ir import collect, loop_sizes, maps, printed, set_attribute
+from ..ir import body_ops, collect, loop_sizes, maps, printed, set_attribute
 from ..passes import Pass, PassContext
 
 _CONFIGURATION = "lowering_config"
 _PIPELINE = "TileAndFuse"
 _LANES = 32
+_LOOPS = ("scf.for", "scf.while")
 # How many times as many lanes a workgroup may have, the best first.
 _FACTORS = (4, 3, 5, 6, 7, 8, 2)
 # Taps of a line that a thread may make.
@@ -28,6 +29,9 @@ class FullWorkgroups(Pass):
     IREE 3.13 gives them one subgroup, which makes 256 numbers, and a multiprocessor starts no more
     workgroups: 16384 x 2048 bf16 times a number a row take an H200 80 us, with four subgroups 33
     (memory's time is 28); a residual of 4096 x 4096 41 and 23.
+
+    Elements each of which a loop makes (a search of a sort, the sum of rows of one place) become
+    one a thread: IREE has a thread make as many as fill a vector, one loop after the other.
     """
 
     name = "attn-full-workgroups"
@@ -38,12 +42,37 @@ class FullWorkgroups(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         changed = False
         for function in cuda_kernels(module):
+            if _one_each(function):
+                context.report.record(function, "fitted", "a thread of it does one element's loop")
+                changed = True
             threads = _configure(function)
             if threads:
                 what = f"a workgroup of it has {threads} threads, not {_LANES}"
                 context.report.record(function, "fitted", what, threads=threads)
                 changed = True
         return changed
+
+
+def _one_each(function: ir.Operation) -> bool:
+    """Whether threads got one element each: where they make tiles of one op with a loop in its
+    body."""
+    info = function.attributes["translation_info"]
+    roots = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    if len(roots) != 1 or roots[0].name != "linalg.generic" or not _is_tiled(info):
+        return False
+    config, size = roots[0].attributes[_CONFIGURATION], printed.numbers(info, "workgroup_size")
+    tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
+    loops = any(op.name in _LOOPS for op in body_ops(roots[0]))
+    if not loops or math.prod(thread) < 2 or not _is_shared(tile, thread, math.prod(size)):
+        return False
+    less = [all_ // own for all_, own in zip(tile, thread, strict=True)]
+    changes = {"workgroup": lambda _: less, "thread": lambda _: [1] * len(thread)}
+    set_attribute(roots[0], _CONFIGURATION, printed.with_numbers(config, changes))
+    return True
+
+
+def _is_tiled(info: ir.Attribute) -> bool:
+    return _PIPELINE in printed.pipeline(info)
 
 
 def _configure(function: ir.Operation) -> int:
@@ -56,12 +85,12 @@ def _configure(function: ir.Operation) -> int:
     info = function.attributes["translation_info"]
     roots = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     alone = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
-    if len(roots) != 1 or not alone or _PIPELINE not in printed.pipeline(info):
+    if len(roots) != 1 or not alone or not _is_tiled(info):
         return 0
     (root,) = roots
     config = root.attributes[_CONFIGURATION]
     tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
-    if root.name != "linalg.generic" or not _is_one_subgroups(tile, thread):
+    if root.name != "linalg.generic" or not _is_shared(tile, thread, _LANES):
         return 0
     whole = _turned_line(root, tile)
     if not whole and not _lies(root):
@@ -83,13 +112,13 @@ def _configure(function: ir.Operation) -> int:
     return _LANES * factor
 
 
-def _is_one_subgroups(tile: Sequence[int], thread: Sequence[int]) -> bool:
-    """Whether the lanes of one subgroup make a workgroup's tile, each a part."""
+def _is_shared(tile: Sequence[int], thread: Sequence[int], threads: int) -> bool:
+    """Whether so many threads make a workgroup's tile, each a part."""
     if len(tile) != len(thread) or not any(thread):
         return False
     pairs = [(all_, own) for all_, own in zip(tile, thread, strict=True) if own]
     whole = all(all_ and all_ % own == 0 for all_, own in pairs)
-    return whole and math.prod(all_ // own for all_, own in pairs) == _LANES
+    return whole and math.prod(all_ // own for all_, own in pairs) == threads
 
 
 def _lies(op: ir.Operation) -> bool:

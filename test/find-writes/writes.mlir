@@ -1,5 +1,6 @@
 // Each element of a new tensor finds the last that is written to it by index; of numbers that are added it
-// is the sum, of 16 bits in f32. Tensors that are read, and may be caches, and rows that are added to
+// is the sum, of 16 bits in f32. Sums of many are made in the order of their places, where what is added is
+// all that the body does. Tensors that are read, and may be caches, and rows that are added to
 // different ones are left, and those for CPUs.
 
 // RUN: attn-opt %s --attn-find-writes --split-input-file --report=%t.json | FileCheck %s
@@ -7,6 +8,9 @@
 // WHY: each of 64 rows finds what is written to it among 32
 // WHY: each of 64 rows finds what is written to it among 32
 // WHY: each of 8 rows finds what is written to it among 32
+// WHY: adds up the rows of each place in the order of places
+// WHY: adds up the rows of each place in the order of places
+// WHY-NOT: adds up the rows
 // WHY-NOT: finds what is written
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
@@ -56,6 +60,52 @@ func.func @experts(%new: tensor<32x4xbf16>, %at: tensor<32xi64>, %x: tensor<8x4x
     iree_linalg_ext.yield %s : bf16
   } -> tensor<8x4xbf16>
   return %r : tensor<8x4xbf16>
+}
+// Places in order, the first of each, whole blocks of one place, and the sums.
+// CHECK-LABEL: func.func @many(
+// CHECK: %[[PLACES:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<4096xi32>
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%[[PLACES]], %[[PLACES]] :
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1025xi32>)
+// CHECK: %[[STARTS:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<1025xi32>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<32x64xf32>)
+// CHECK: %[[BLOCKS:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<32x64xf32>
+// CHECK: linalg.generic {{.*}} ins(%arg2 : tensor<1024x64xf16>) outs(%{{.*}} : tensor<1024x64xf16>)
+// CHECK-COUNT-2: tensor.extract %[[STARTS]]
+// CHECK: tensor.extract %{{.*}} : tensor<4096xi32>
+// CHECK: tensor.extract %{{.*}} : tensor<4096x64xf16>
+// CHECK: tensor.extract %[[BLOCKS]]
+// CHECK-NOT: iree_linalg_ext.scatter
+func.func @many(%new: tensor<4096x64xf16>, %at: tensor<4096xi64>, %x: tensor<1024x64xf16>) -> tensor<1024x64xf16> {
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %at : tensor<4096x64xf16>, tensor<4096xi64>) outs(%x : tensor<1024x64xf16>) {
+  ^bb0(%n: f16, %o: f16):
+    %s = arith.addf %o, %n : f16
+    iree_linalg_ext.yield %s : f16
+  } -> tensor<1024x64xf16>
+  return %r : tensor<1024x64xf16>
+}
+// Of an unknown number, by two indices each.
+// CHECK-LABEL: func.func @unknown(
+// CHECK: arith.muli
+// CHECK: iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<?xi32>
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<?xi64>) outs(%{{.*}} : tensor<?xi64>)
+// CHECK-NOT: iree_linalg_ext.scatter
+func.func @unknown(%new: tensor<?xi64>, %at: tensor<?x2xi32>, %x: tensor<?x8xi64>) -> tensor<?x8xi64> {
+  %r = iree_linalg_ext.scatter dimension_map = [0, 1] unique_indices(false) ins(%new, %at : tensor<?xi64>, tensor<?x2xi32>) outs(%x : tensor<?x8xi64>) {
+  ^bb0(%n: i64, %o: i64):
+    %s = arith.addi %o, %n : i64
+    iree_linalg_ext.yield %s : i64
+  } -> tensor<?x8xi64>
+  return %r : tensor<?x8xi64>
+}
+// CHECK-LABEL: func.func @products(
+// CHECK: iree_linalg_ext.scatter
+func.func @products(%new: tensor<4096x64xf16>, %at: tensor<4096xi64>, %x: tensor<1024x64xf16>) -> tensor<1024x64xf16> {
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %at : tensor<4096x64xf16>, tensor<4096xi64>) outs(%x : tensor<1024x64xf16>) {
+  ^bb0(%n: f16, %o: f16):
+    %s = arith.mulf %o, %n : f16
+    iree_linalg_ext.yield %s : f16
+  } -> tensor<1024x64xf16>
+  return %r : tensor<1024x64xf16>
 }
 // CHECK-LABEL: func.func @cache(
 // CHECK: iree_linalg_ext.scatter

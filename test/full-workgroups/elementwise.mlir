@@ -57,6 +57,34 @@ func.func @taps(%x: tensor<640x640x9xf16>) -> tensor<640x9x640xf16> {
   return %made : tensor<640x9x640xf16>
 }
 
+// A loop makes each element: one a thread.
+// CHECK-LABEL: func.func @sums_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: thread = [1, 1], workgroup = [1, 128]
+// TOLD: a thread of it does one element's loop
+// TOLD: a workgroup of it has 128 threads, not 32
+// OFF-LABEL: func.func @sums_dispatch_0
+// OFF: thread = [1, 4], workgroup = [1, 128]
+func.func @sums(%x: tensor<64x4096xf32>, %ends: tensor<1024xi32>) -> tensor<1024x4096xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %none = arith.constant 0.0 : f32
+  %space = tensor.empty() : tensor<1024x4096xf32>
+  %made = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%ends : tensor<1024xi32>) outs(%space : tensor<1024x4096xf32>) {
+  ^bb0(%a: i32, %o: f32):
+    %end = arith.index_cast %a : i32 to index
+    %d = linalg.index 1 : index
+    %s = scf.for %n = %zero to %end step %one iter_args(%t = %none) -> (f32) {
+      %e = tensor.extract %x[%n, %d] : tensor<64x4096xf32>
+      %more = arith.addf %t, %e : f32
+      scf.yield %more : f32
+    }
+    linalg.yield %s : f32
+  } -> tensor<1024x4096xf32>
+  return %made : tensor<1024x4096xf32>
+}
+
 // CHECK-LABEL: func.func @few_dispatch_0
 // CHECK-SAME: workgroup_size = [32, 1, 1]
 // TOLD-NOT: a workgroup of it has

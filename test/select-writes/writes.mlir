@@ -7,6 +7,8 @@
 // WHY: chooses each of 8 elements of a row among 2 that are written
 // WHY: chooses each of 8 elements of a row among 1 that are written
 // WHY: chooses each of 8 elements of a row among 2 that are written
+// WHY: writes rows by one index each in place of their elements
+// WHY-NOT: writes rows by one
 // WHY-NOT: that are written
 
 // CHECK-LABEL: func.func @rows(
@@ -50,6 +52,30 @@ func.func @unknown(%x: !torch.vtensor<[?,8],f32>) -> !torch.vtensor<[?,8],f32> {
   %z = torch.aten.zeros_like %x, %none, %none, %none, %none, %none : !torch.vtensor<[?,8],f32>, !torch.none, !torch.none, !torch.none, !torch.none, !torch.none -> !torch.vtensor<[?,8],f32>
   %r = torch.aten.scatter.value %z, %d, %at, %one : !torch.vtensor<[?,8],f32>, !torch.int, !torch.vtensor<[?,2],si64>, !torch.float -> !torch.vtensor<[?,8],f32>
   return %r : !torch.vtensor<[?,8],f32>
+}
+
+// An index that is repeated along rows writes rows; one that is not, or that rows are longer than, does not.
+// CHECK-LABEL: func.func @repeated(
+// CHECK: %[[AT:.*]] = torch.aten.squeeze.dim %arg1
+// CHECK: %[[BATCH:.*]] = torch.aten.unsqueeze %{{.*}} -> !torch.vtensor<[3,1],si64>
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %[[BATCH]], %[[AT]] :
+// CHECK: torch.aten.index_put %arg0, %[[LIST]], %arg2, %true
+// CHECK-NOT: torch.aten.index_put
+// CHECK: torch.aten.scatter_add
+func.func @repeated(%x: !torch.vtensor<[3,40,8],f32>, %at: !torch.vtensor<[3,100,1],si64>, %new: !torch.vtensor<[3,100,8],f32>) -> (!torch.vtensor<[3,40,8],f32>, !torch.vtensor<[3,40,8],f32>) {
+  %d = torch.constant.int 1
+  %s0 = torch.constant.int 3
+  %s1 = torch.constant.int 100
+  %s2 = torch.constant.int 8
+  %s3 = torch.constant.int 4
+  %no = torch.constant.bool false
+  %l = torch.prim.ListConstruct %s0, %s1, %s2 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %i = torch.aten.expand %at, %l, %no : !torch.vtensor<[3,100,1],si64>, !torch.list<int>, !torch.bool -> !torch.vtensor<[3,100,8],si64>
+  %r = torch.aten.scatter_add %x, %d, %i, %new : !torch.vtensor<[3,40,8],f32>, !torch.int, !torch.vtensor<[3,100,8],si64>, !torch.vtensor<[3,100,8],f32> -> !torch.vtensor<[3,40,8],f32>
+  %m = torch.prim.ListConstruct %s0, %s1, %s3 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %j = torch.aten.expand %at, %m, %no : !torch.vtensor<[3,100,1],si64>, !torch.list<int>, !torch.bool -> !torch.vtensor<[3,100,4],si64>
+  %s = torch.aten.scatter_add %x, %d, %j, %new : !torch.vtensor<[3,40,8],f32>, !torch.int, !torch.vtensor<[3,100,4],si64>, !torch.vtensor<[3,100,8],f32> -> !torch.vtensor<[3,40,8],f32>
+  return %r, %s : !torch.vtensor<[3,40,8],f32>, !torch.vtensor<[3,40,8],f32>
 }
 
 // Fewer rows than the tensor has, rows of unknown number, and more writes than pay.

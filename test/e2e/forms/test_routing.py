@@ -295,6 +295,31 @@ def test_writes_to_fewer_rows_stay() -> None:
     assert np.array_equal(run_module(binary, [x, at, new]), _written(x, 1, at, new, False))
 
 
+@pytest.mark.parametrize("unknown", [False, True])
+def test_an_index_of_rows_is_repeated(unknown: bool) -> None:
+    rows = "?" if unknown else 50
+    x, new = "!torch.vtensor<[3,20,8],f32>", f"!torch.vtensor<[3,{rows},8],f32>"
+    at, table = (f"!torch.vtensor<[3,{rows},{size}],si64>" for size in (1, 8))
+    text = f"""
+func.func @main(%x: {x}, %at: {at}, %new: {new}) -> {x} {{
+  %d = torch.constant.int 1
+  %three = torch.constant.int 3
+  %same = torch.constant.int -1
+  %eight = torch.constant.int 8
+  %no = torch.constant.bool false
+  %l = torch.prim.ListConstruct %three, %same, %eight : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %i = torch.aten.expand %at, %l, %no : {at}, !torch.list<int>, !torch.bool -> {table}
+  %r = torch.aten.scatter_add %x, %d, %i, %new : {x}, !torch.int, {table}, {new} -> {x}
+  return %r : {x}
+}}"""  # noqa: E501
+    random = np.random.default_rng(9)
+    given, values = (random.standard_normal((3, n, 8)).astype(np.float32) for n in (20, 50))
+    places = random.integers(0, 20, (3, 50, 1))
+    out = run_module(_compiled(text, said="writes rows by one index"), [given, places, values])
+    wanted = _written(given, 1, np.broadcast_to(places, values.shape), values, True)
+    assert np.allclose(out, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_writes_of_onnx_count_from_the_end(reduction: str) -> None:
     x, at = _tensor((6, 8), "f32"), _tensor((6, 2), "si64")
@@ -393,6 +418,55 @@ def test_rows_find_what_is_added() -> None:
     wanted = x.astype(np.float64)
     np.add.at(wanted, at, new.astype(np.float64))
     assert np.allclose(_run(rewritten, [new, at, x]), wanted, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape", "kind", "masked", "unknown"),
+    [
+        (600, (200, 80), "bf16", True, False),
+        (6000, (1500,), "f32", False, False),  # Places are merged.
+        (600, (40, 7), "i32", False, True),
+        (0, (40, 7), "f32", True, True),
+    ],
+)
+def test_rows_are_added_in_order(
+    rows: int, shape: tuple[int, ...], kind: str, masked: bool, unknown: bool
+) -> None:
+    """Half of them to one row, in blocks; and by two indices each to the same rows of a table."""
+    counts = ("?", "?") if unknown else (str(rows), str(shape[0]))
+    row = "".join(f"x{size}" for size in shape[1:])
+    updates, original = (f"tensor<{count}{row}x{kind}>" for count in counts)
+    text = _write_text(counts[0], updates, original, masked, True, kind)
+    text = "\n".join(line for line in text.split("\n") if "%zero =" not in line)
+    if kind == "i32":
+        text = text.replace("arith.addf", "arith.addi")
+    table = text.replace(f"%at: tensor<{counts[0]}x", f"%at: tensor<{counts[0]}x2x")
+    table = table.replace(
+        f": {updates}, tensor<{counts[0]}x", f": {updates}, tensor<{counts[0]}x2x"
+    )
+    four = f"tensor<4x{original.removeprefix('tensor<')}"
+    for where in ("%x: ", "-> ", "outs(%x : ", "return %r : "):
+        table = table.replace(where + original, where + four)
+    table = table.replace("map = [0]", "map = [0, 1]")
+    random, dtype = np.random.default_rng(8), {**KINDS, "i32": np.int32}[kind]
+    new, x = (
+        (random.standard_normal((size, *shape[1:])) * 4).astype(dtype) for size in (rows, shape[0])
+    )
+    at, mask = random.integers(0, shape[0], rows), random.integers(0, 2, rows).astype(bool)
+    at[: rows // 2] = 3
+    masks, kept = ([mask], mask) if masked else ([], np.ones(rows, bool))
+    wanted = x.astype(np.float64)
+    np.add.at(wanted, at[kept], new[kept].astype(np.float64))
+    tolerance = {"bf16": 4e-3, "f32": 1e-5, "i32": 0}[kind]
+    rewritten = [_rewritten(one, "attn-find-writes") for one in (text, table)]
+    assert "iree_linalg_ext" not in "".join(rewritten)
+    out = _run(rewritten[0], [new, at, *masks, x])
+    assert np.allclose(out.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    both = np.stack([at % 4, at], 1)
+    out = _run(rewritten[1], [new, both, *masks, np.stack([x] * 4)])
+    wanted = np.stack([x] * 4).astype(np.float64)
+    np.add.at(wanted, (at[kept] % 4, at[kept]), new[kept].astype(np.float64))
+    assert np.allclose(out.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(
