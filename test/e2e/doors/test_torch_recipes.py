@@ -61,6 +61,9 @@ def test_elementwise_ops() -> None:
             *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
             *(y.cummax(1), wild.cummin(-1)[0], y.median(-1), wild.median(0)[0], y.kthvalue(2, 1)),
             *(F.max_pool2d(x, 2), F.conv_transpose2d(x, y[:, :3, :3, None].mT), y.median()),
+            *(op(wild) for op in (F.relu6, F.hardsigmoid, F.leaky_relu, F.elu, F.hardtanh)),
+            *(wild.clamp(-1, 1), torch.clamp(wild, y, y + 1), torch.clamp(y, wild, wild.flip(0))),
+            *(torch.maximum(wild, y), torch.minimum(y, wild), torch.where(wild > y, wild, y)),
             *(torch.isfinite(wild), torch.isclose(wild, wild.flip(0)), wild == wild),
             *(
                 F.interpolate(x[None], size=size, mode=mode, antialias=True)
