@@ -98,7 +98,7 @@ def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
         return name in _QUOTIENTS and node.meta["val"].dtype == torch.int8
     if kind != torch.uint8 or name in _MOVES - _JOINS:
         return False
-    values = [node.meta["val"], *(other.meta["val"] for other in node.all_input_nodes)]
+    values = [node.meta["val"], *(other.meta.get("val") for other in node.all_input_nodes)]
     is_plain = name in _SIGNLESS or name in _JOINS
     is_plain &= name not in _OF_TENSORS or isinstance(node.args[1], torch.fx.Node)
     return not is_plain or any(getattr(each, "dtype", kind) != kind for each in values)
