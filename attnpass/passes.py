@@ -70,6 +70,7 @@ REGISTRY: dict[str, str] = {
     "attn-join-reshapes": "attnpass.repair.join_reshapes:JoinReshapes",
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
+    "attn-kept-nans": "attnpass.repair.kept_nans:KeptNans",
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",

@@ -131,6 +131,7 @@ STEPS = (
     Step("attn-join-reshapes", "the import of ONNX joins dims of unknown sizes to one of them"),
     Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
     # preprocessing
+    Step("attn-kept-nans", "IREE's import of bounds and maxima loses NaN"),
     Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
     Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
     Step("attn-arg-maxima", "IREE comes to no end with an argmax over a vocabulary"),

@@ -72,7 +72,11 @@ def _with_tensor(op: Any) -> Any:
 
 
 def _fmod(x: Any, y: Any) -> Any:
-    return x - torch.div(x, y, rounding_mode="trunc") * y
+    if not x.is_floating_point():
+        return x - torch.div(x, y, rounding_mode="trunc") * y
+    # Exact, as a quotient is not that is large, or none.
+    rest = torch.remainder(x.abs(), abs(y))
+    return torch.where(x < 0, -rest, rest)
 
 
 def _equal(x: Any, y: Any) -> Any:
@@ -81,9 +85,15 @@ def _equal(x: Any, y: Any) -> Any:
 
 
 def _hypot(x: Any, y: Any) -> Any:
+    """By the larger one: its square may have no number."""
     kind = torch.result_type(x, y)
     wide = torch.promote_types(kind, torch.float32)
-    return torch.sqrt(x.to(wide).square() + y.to(wide).square()).to(kind)
+    one, other = x.to(wide).abs(), y.to(wide).abs()
+    larger = torch.maximum(one, other)
+    ratio = torch.minimum(one, other) / torch.where(larger == 0, 1, larger)
+    found = larger * torch.sqrt(1 + ratio * ratio)
+    is_infinite = (one == math.inf) | (other == math.inf)
+    return torch.where(is_infinite, math.inf, found).to(kind)
 
 
 def _smoothed(x: Any, size: Any, corners: bool, scales: Any, weigh: Any) -> Any:
@@ -432,6 +442,30 @@ _ERFINV = (
 )
 
 
+def _erfc(x: Any) -> Any:
+    """1 - erf(x) without the loss of its digits, exact to f32's last ones: by W. Press's polynomial
+    of `1 / (1 + |x| / 2)`; of x^2 what f32 has no digits for is a factor of its own."""
+    if x.dtype == torch.float64:
+        return NotImplemented
+    wide = x.to(torch.float32)
+    size = wide.abs()
+    t, power = 2 / (2 + size), torch.zeros_like(size)
+    for factor in _ERFC:
+        power = power * t + factor
+    near = torch.floor(size.clamp(max=16) * 16) / 16
+    rest = t * torch.exp(-near * near) * torch.exp(power + (near - size) * (near + size))
+    return torch.where(wide < 0, 2 - rest, rest).to(
+        x.dtype if x.is_floating_point() else wide.dtype
+    )
+
+
+# Factors of its polynomial, the highest first.
+_ERFC = (
+    *(0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806),
+    *(0.09678418, 0.37409196, 1.00002368, -1.26551223),
+)
+
+
 def _xlogy(x: Any, y: Any) -> Any:
     return torch.where((x == 0) & ~torch.isnan(y), 0, x * torch.log(y))
 
@@ -660,6 +694,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.copysign.Tensor: _copysign,
     aten.xlogy.Tensor: _xlogy,
     aten.erfinv.default: _erfinv,
+    aten.erfc.default: _erfc,
+    aten.special_erfc.default: _erfc,
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,

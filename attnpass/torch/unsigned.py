@@ -14,16 +14,22 @@ _MOVES = {
     *("view", "reshape", "_unsafe_view", "permute", "transpose", "t", "expand", "clone", "alias"),
     *("slice", "select", "split", "split_with_sizes", "unbind", "squeeze", "unsqueeze", "flip"),
     *("cat", "stack", "index", "index_select", "gather", "embedding", "index_put", "repeat"),
-    *("slice_scatter", "select_scatter", "unfold", "diagonal", "copy", "lift_fresh_copy"),
+    *("slice_scatter", "select_scatter", "unfold", "diagonal", "lift_fresh_copy"),
     *("convert_element_type", "sym_size", "_assert_tensor_metadata", "detach", "constant_pad_nd"),
 }
+# (these among each other alone), ...
+_JOINS = {"cat", "stack"}
 # ... and arithmetic that does not ask for a sign.
 _SIGNLESS = {
     *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "add", "sub", "mul"),
     *("__and__", "__or__", "__xor__"),
     *("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__"),
 }
-# Its import has no quotients of bytes with a sign, either, nor what they leave.
+# Numbers that bytes are compared with are bytes.
+_COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne"}
+# Its import has no programs of these with a number, ...
+_OF_TENSORS = {"add", "sub", "mul"}
+# ... no quotients of bytes with a sign, either, nor what they leave.
 _QUOTIENTS = {"div", "floor_divide", "remainder", "fmod"}
 
 
@@ -45,13 +51,19 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
         narrow = [value for value in node.all_input_nodes if _is_computed_with(node, value)]
-        if not narrow:
+        # Of elements: IREE fails where it makes bytes of a known number.
+        makes_bytes = node.kwargs.get("dtype") == torch.uint8 and bool(node.all_input_nodes)
+        if not narrow and not makes_bytes:
             continue
         with graph.inserting_before(node):
             for value in narrow:
                 node.replace_input_with(value, convert(value, _WIDE))
-        if node.target is _CONVERT:
+        if node.target is _CONVERT or _name(node.target) == "copy":
             continue
+        if _name(node.target) in _COMPARISONS and isinstance(node.args[1], int):
+            node.update_arg(1, node.args[1] % 256)
+        if makes_bytes:
+            node.update_kwarg("dtype", _WIDE)
         # Results keep their names, by which the program knows them.
         results = [node] if isinstance(node.meta["val"], torch.Tensor) else list(node.users)
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda value: value.meta["val"])
@@ -77,13 +89,19 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
 def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
     """Whether an op is to read 32 bits of an operand."""
     kind, name = getattr(value.meta.get("val"), "dtype", None), _name(node.target)
-    if node.target is _CONVERT:
-        return node.args[1] == torch.uint8 and kind is not None and kind.is_floating_point
+    if node.target is _CONVERT or name == "copy":
+        # Bytes of floats.
+        if node.meta["val"].dtype != torch.uint8:
+            return name == "copy" and kind == torch.uint8
+        return kind is not None and kind.is_floating_point
     if kind == torch.int8:
         return name in _QUOTIENTS and node.meta["val"].dtype == torch.int8
-    if kind != torch.uint8 or name in _MOVES:
+    if kind != torch.uint8 or name in _MOVES - _JOINS:
         return False
-    return name not in _SIGNLESS or getattr(node.meta["val"], "dtype", None) != kind
+    values = [node.meta["val"], *(other.meta.get("val") for other in node.all_input_nodes)]
+    is_plain = name in _SIGNLESS or name in _JOINS
+    is_plain &= name not in _OF_TENSORS or isinstance(node.args[1], torch.fx.Node)
+    return not is_plain or any(getattr(each, "dtype", kind) != kind for each in values)
 
 
 def _name(target: Any) -> str:

@@ -330,6 +330,12 @@ PROBES = {
         inputs=[np.float32([4, 5, 6])],
         wanted=lambda: [np.float32([4, 5, 6])],
     ),
+    "NaN that is bounded": Probe(
+        modules.BOUNDED,
+        "attn-kept-nans",
+        inputs=[np.float32([np.nan, 2, -3, 0]), np.float32([1, 1, np.nan, np.nan])],
+        wanted=lambda: [np.float32([5, 1, -1, 0]), np.float32([5, 2, 5, 5])],
+    ),
     "pads below 0": Probe(
         modules.SHIFTED,
         "attn-plain-pads",

@@ -137,6 +137,20 @@ func.func @main(%x: !torch.vtensor<[2,4,?],f32>, %w: !torch.vtensor<[4],f32>, %b
 }
 """
 
+BOUNDED = """
+func.func @main(%x: !torch.vtensor<[4],f32>, %y: !torch.vtensor<[4],f32>) -> (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) {
+  %least = torch.constant.float -1.0
+  %most = torch.constant.float 1.0
+  %five = torch.constant.float 5.0
+  %none = torch.constant.none
+  %a = torch.aten.clamp %x, %least, %most : !torch.vtensor<[4],f32>, !torch.float, !torch.float -> !torch.vtensor<[4],f32>
+  %b = torch.aten.maximum %x, %y : !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>
+  %c = torch.aten.nan_to_num %a, %five, %none, %none : !torch.vtensor<[4],f32>, !torch.float, !torch.none, !torch.none -> !torch.vtensor<[4],f32>
+  %d = torch.aten.nan_to_num %b, %five, %none, %none : !torch.vtensor<[4],f32>, !torch.float, !torch.none, !torch.none -> !torch.vtensor<[4],f32>
+  return %c, %d : !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>
+}
+"""
+
 POWERS = """
 #i = affine_map<(i) -> (i)>
 func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {

@@ -378,6 +378,8 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("Cast", ["more"], ["bytes"], to=onnx.TensorProto.UINT8),
             node("Log", ["x"], ["log"]),
             node("Equal", ["log", "log"], ["same"]),
+            node("Clip", ["log", "as"], ["bounded"]),
+            node("Max", ["log", "x"], ["larger"]),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -395,6 +397,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             ("power", kind, ["b", 6, 4, 5]),
             *((name, onnx.TensorProto.UINT8, a.shape) for name in ("div", "mod", "clip", "bytes")),
             ("same", onnx.TensorProto.BOOL, ["b", 6, 4, 5]),
+            *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger")),
         ],
         20,
         {
@@ -412,10 +415,12 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
     )
     x[0, 0, 0, :2] = 0.0, -0.0
     results = attnpass.onnx.compile(model)(x, grid, a, b)
-    lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same = results
+    lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same, bounded, larger = results
     for got, right in zip(unsigned, (a // 7, a % 7, a.clip(7, 100), a), strict=True):
         assert np.array_equal(got, right)
     assert np.array_equal(same, x >= 0)
+    for got in (bounded, larger):
+        assert np.array_equal(np.isnan(got), x < 0)
     wide = x.astype(np.float64)
     sums = np.stack([(wide[:, max(c - 1, 0) : c + 3] ** 2).sum(1) for c in range(6)], 1)
     assert rel_error(lrn, wide / (1 + 0.5 / 4 * sums) ** 0.75) < 2e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ class Of(torch.nn.Module):
 
 def test_elementwise_ops() -> None:
     def ops(x: Any, y: Any, i: Any) -> Any:
-        products, wild = x @ y.mT, torch.log(x)
+        products, wild, wide = x @ y.mT, torch.log(x), 1e25 * y
         return (
             *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
             *(torch.hypot(x, 1e30 * y.double()), F.adaptive_max_pool2d(x, (4, 3), True)),
@@ -65,6 +66,9 @@ def test_elementwise_ops() -> None:
             *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
             *(y.cummax(1), wild.cummin(-1)[0], y.median(-1), wild.median(0)[0], y.kthvalue(2, 1)),
             *(F.max_pool2d(x, 2), F.conv_transpose2d(x, y[:, :3, :3, None].mT), y.median()),
+            *(op(wild) for op in (F.relu6, F.hardsigmoid, F.leaky_relu, F.elu, F.hardtanh)),
+            *(wild.clamp(-1, 1), torch.clamp(wild, y, y + 1), torch.clamp(y, wild, wild.flip(0))),
+            *(torch.maximum(wild, y), torch.minimum(y, wild), torch.where(wild > y, wild, y)),
             *(torch.isfinite(wild), torch.isclose(wild, wild.flip(0)), wild == wild),
             *(
                 F.interpolate(x[None], size=size, mode=mode, antialias=True)
@@ -76,7 +80,9 @@ def test_elementwise_ops() -> None:
             torch.searchsorted(y[0, 0].sort()[0], x / (x != 0), out_int32=True),
             # What has dims of size one dropped, beside an op that is taken apart late.
             *(x.logsumexp((0, 2)), torch.take_along_dim(x, (x > 0).long(), 1)),
-            torch.erfinv(0.9 * torch.tanh(x)),
+            *(torch.erfinv(0.9 * torch.tanh(x)), torch.erfc(3 * x)),
+            *(torch.fmod(2.0**24 * x, y), torch.fmod(x, math.inf)),
+            1e-25 * torch.hypot(1e25 * x, wide),
             F.logsigmoid(100 * x),
             *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
             *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
@@ -110,6 +116,9 @@ def test_unsigned_bytes() -> None:
             *(signed // 3, signed // signed.flip(0), signed % 5),
             (packed[:, None] >> torch.arange(0, 32, 4, dtype=torch.int32)[:, None]) & 15,
             packed << torch.arange(8),
+            *(torch.cat([x, pixels]), torch.cat([x, x > 128]), torch.stack([x, x.int()])),
+            *((x - 1) / 2, 200 - x * 2, (x + 100) >> 1, x + (x > 128), x == 300, x < 300),
+            *(pixels[:256].clone().copy_(x), x.clone().copy_(pixels[:256]), x.sum(dtype=x.dtype)),
         )
 
     x = torch.arange(256).to(torch.uint8)
