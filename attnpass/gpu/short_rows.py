@@ -15,6 +15,7 @@ from ..ir import (
     Refusal,
     body_names,
     collect,
+    defining_op,
     element_bytes,
     element_type,
     is_float,
@@ -369,6 +370,8 @@ def _configure_odd(function: ir.Operation) -> int:
     stored = [value for value in loops.tensors(root, row) if is_in_memory(value)]
     each = max(map(element_bytes, stored), default=4)
     width = 4 if size >= _LONG else max(1, 4 // each)
+    if collect(function, _stores_across_a_dim):
+        width = 1  # IREE 3.13 turns the mask of a write whose view leaves out an inner dim
     fitting = [count for count in _powers(_MOST_SUBGROUPS) if size * each >= _OF_A_SUBGROUP * count]
     subgroups = max(fitting, default=1)
     for op in along:
@@ -389,6 +392,19 @@ def _is_summed_and_stored(op: ir.Operation) -> bool:
     readers = users(op.results[0])
     summed = any(reader.name == "linalg.generic" and reduces(reader) for reader in readers)
     return summed and any(reader.name in STORES for reader in readers)
+
+
+def _stores_across_a_dim(op: ir.Operation) -> bool:
+    """Whether an op stores to a part of a buffer that has dims of one element that the part leaves
+    out, not all in front."""
+    view = defining_op(op.operands[1]) if op.name in STORES else None
+    if view is None or view.name != "memref.subview":
+        return False
+    own, whole = (
+        ir.MemRefType(value.type).get_strides_and_offset()[0]
+        for value in (op.operands[1], view.operands[0])
+    )
+    return own != whole[len(whole) - len(own) :]
 
 
 def _loops(function: ir.Operation) -> list[ir.Operation]:
