@@ -195,8 +195,8 @@ def _has_one_subgroup(info: ir.Attribute) -> bool:
 def _takes_a_row(op: ir.Operation) -> bool:
     """Whether a subgroup takes a row of a generic, its last loop, at once, and nothing beside
     it."""
-    if op.name != "linalg.generic":
-        return False
+    if op.name != "linalg.generic" or not loop_sizes(op):
+        return False  # windows are read at sums of loops
     config = op.attributes[_CONFIGURATION]
     rank = maps.num_dims(op.attributes["indexing_maps"])
     outer, dims = [1] * (rank - 1), list(range(rank))
@@ -355,8 +355,8 @@ def _configure_odd(function: ir.Operation) -> int:
         return 0
     (root,), loops = roots, SharedLoops(function)
     sizes = loop_sizes(root)
-    row = len(sizes) - 1
-    size = sizes[row] or 0
+    row = len(iterator_kinds(root)) - 1
+    size = sizes.get(row) or 0
     if size < _LEAST_NUMBERS or size % _LANES == 0:
         return 0
     shared = [[loops.along_the_same(root, loop, op) for loop in range(row + 1)] for op in ops]

@@ -254,6 +254,20 @@ func.func @parts(%x: tensor<3x77xf16>, %w: tensor<77xf16>, %o: tensor<3x5x77xf16
   return %made, %all : tensor<3x77xf16>, tensor<3x5x77xf16>
 }
 
+// Windows have no lines.
+// CHECK-LABEL: func.func @windows_dispatch_0
+// CHECK-NOT: lane_basis
+// CHECK: return
+func.func @windows(%x: tensor<3x302xf32>) -> tensor<3x4x77xf32> {
+  %space = tensor.empty() : tensor<3x4x77xf32>
+  %made = linalg.generic {indexing_maps = [affine_map<(r, w, t) -> (r, w * 75 + t)>, affine_map<(r, w, t) -> (r, w, t)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<3x302xf32>) outs(%space : tensor<3x4x77xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    linalg.yield %a : f32
+  } -> tensor<3x4x77xf32>
+  return %made : tensor<3x4x77xf32>
+}
+
 // What is no plain sum, or maximum, cannot be done in parts: neither along rows nor down them.
 // CHECK-LABEL: func.func @chain_dispatch_0
 // CHECK-NOT: VectorDistribute
