@@ -60,3 +60,18 @@ func.func @ragged(%rows: tensor<8x?xf16>, %more: tensor<8x1xf16>) -> tensor<8x?x
   %0 = tensor.concat dim(1) %rows, %more : (tensor<8x?xf16>, tensor<8x1xf16>) -> tensor<8x?xf16>
   return %0 : tensor<8x?xf16>
 }
+
+// Windows less a number a row are read at sums of loops: no copies.
+// CHECK-LABEL: flow.executable private @windows_dispatch_0
+// CHECK-NOT: thread =
+// CHECK-LABEL: util.func public @windows
+func.func @windows(%x: tensor<2x254x3xf32>, %mean: tensor<2x3xf32>) -> tensor<2x3x63x6xf32> {
+  %space = tensor.empty() : tensor<2x3x63x6xf32>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, c, w, t) -> (b, w * 4 + t, c)>, affine_map<(b, c, w, t) -> (b, c)>, affine_map<(b, c, w, t) -> (b, c, w, t)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x, %mean : tensor<2x254x3xf32>, tensor<2x3xf32>) outs(%space : tensor<2x3x63x6xf32>) {
+  ^bb0(%a: f32, %m: f32, %s: f32):
+    %y = arith.subf %a, %m : f32
+    linalg.yield %y : f32
+  } -> tensor<2x3x63x6xf32>
+  return %made : tensor<2x3x63x6xf32>
+}

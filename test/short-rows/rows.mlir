@@ -230,6 +230,44 @@ func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
   return %sum : tensor<201xf32>
 }
 
+// Two elements of a lane's, not where a view of the result leaves out a dim between others.
+// CHECK-LABEL: func.func @parts_dispatch_0
+// CHECK: linalg.generic {{.*}} serial = [0, 64], {{.*}} thread = [0, 2], workgroup = [1, 64]
+// CHECK-LABEL: func.func @parts_dispatch_1
+// CHECK: memref.subview {{.*}} to memref<3x77xf16, strided<[385, 1]
+// CHECK: linalg.generic {{.*}} serial = [0, 32], {{.*}} thread = [0, 1], workgroup = [1, 32]
+func.func @parts(%x: tensor<3x77xf16>, %w: tensor<77xf16>, %o: tensor<3x5x77xf16>) -> (tensor<3x77xf16>, tensor<3x5x77xf16>) {
+  %space = tensor.empty() : tensor<3x77xf16>
+  %made = linalg.generic {indexing_maps = [#all, affine_map<(r, d) -> (d)>, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %w : tensor<3x77xf16>, tensor<77xf16>) outs(%space : tensor<3x77xf16>) {
+  ^bb0(%a: f16, %b: f16, %s: f16):
+    %y = arith.mulf %a, %b : f16
+    linalg.yield %y : f16
+  } -> tensor<3x77xf16>
+  %sum = linalg.generic {indexing_maps = [#all, affine_map<(r, d) -> (d)>, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %w : tensor<3x77xf16>, tensor<77xf16>) outs(%space : tensor<3x77xf16>) {
+  ^bb0(%a: f16, %b: f16, %s: f16):
+    %y = arith.addf %a, %b : f16
+    linalg.yield %y : f16
+  } -> tensor<3x77xf16>
+  %all = tensor.insert_slice %sum into %o[0, 2, 0] [3, 1, 77] [1, 1, 1] : tensor<3x77xf16> into tensor<3x5x77xf16>
+  return %made, %all : tensor<3x77xf16>, tensor<3x5x77xf16>
+}
+
+// Windows have no lines.
+// CHECK-LABEL: func.func @windows_dispatch_0
+// CHECK-NOT: lane_basis
+// CHECK: return
+func.func @windows(%x: tensor<3x302xf32>) -> tensor<3x4x77xf32> {
+  %space = tensor.empty() : tensor<3x4x77xf32>
+  %made = linalg.generic {indexing_maps = [affine_map<(r, w, t) -> (r, w * 75 + t)>, affine_map<(r, w, t) -> (r, w, t)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<3x302xf32>) outs(%space : tensor<3x4x77xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    linalg.yield %a : f32
+  } -> tensor<3x4x77xf32>
+  return %made : tensor<3x4x77xf32>
+}
+
 // What is no plain sum, or maximum, cannot be done in parts: neither along rows nor down them.
 // CHECK-LABEL: func.func @chain_dispatch_0
 // CHECK-NOT: VectorDistribute

@@ -64,7 +64,10 @@ def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
 
 def _sizes(loop: ir.Operation) -> list[int | None]:
     """The sizes of the dims of a loop that reads and writes neighbours, of one tensor each."""
-    *reads, written = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"])) or [()]
+    positions = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"]))
+    if positions is None:
+        return []  # windows, read at sums of loops
+    *reads, written = positions
     sizes: dict[int, int | None] = {
         dim: size
         for dim, size in zip(
