@@ -92,7 +92,7 @@ def compile_in_children(name: str, searches: Sequence[FallbackSearch], body: Bod
     """The exit code of `body`, which compiles modules as `searches` say, tells what becomes of
     each, and writes the output if all are as wanted; it runs again, in another child of this
     process, as long as a search knows what else to try. What it says on standard error counts
-    only in the last. `name` is what messages call the input.
+    only in the last, but where tracebacks are wanted. `name` is what messages call the input.
     """
     while True:
         heard, said = _Heard(), HeldText()
@@ -102,6 +102,8 @@ def compile_in_children(name: str, searches: Sequence[FallbackSearch], body: Bod
             heard.crashed(f"IREE's compiler {what}", len(searches))
         full = full_temporary_folder(said.text) if crash or code else ""
         if not full and code in (0, 1) and heard.go_on(searches):
+            if os.environ.get("ATTNPASS_TRACEBACK"):
+                said.print()
             continue
         said.print()
         if full:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnpass.cli.attempts import CompileState, Done, Ended, Tell, compile_in_children
+from attnpass.cli.guard import HeldText
 from attnpass.driver.fallbacks import ATTENTION, PLAIN, FallbackSearch
 from attnpass.errors import AttnError
 
@@ -60,3 +61,17 @@ def test_a_crash_with_everything_left_out(tmp_path: Path) -> None:
     assert error.value.location == "x.mlir"
     tried = (tmp_path / "log").read_text().splitlines()
     assert PLAIN.name in tried and len(tried) == len(set(tried)) < 8
+
+
+def test_only_tracebacks_are_said_of_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[HeldText] = []
+    monkeypatch.setattr(HeldText, "print", lambda text: said.append(text))
+    for wanted in ("", "1"):
+        monkeypatch.setenv("ATTNPASS_TRACEBACK", wanted)
+        said.clear()
+        log = tmp_path / f"log{wanted}"
+        assert crashes_unless("configurations", log) == 0
+        tried = log.read_text().splitlines()
+        assert len(said) == (len(tried) if wanted else 1) < 5
