@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ _SIGNLESS = {
     *("__and__", "__or__", "__xor__"),
     *("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__"),
 }
+# IREE has no program of numbers above 127: these are written with a sign, by their bits.
+_FILLS = {"full", "full_like"}
 # Numbers that bytes are compared with are bytes.
 _COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne"}
 # Its import has no programs of these with a number, ...
@@ -51,8 +54,13 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
         narrow = [value for value in node.all_input_nodes if _is_computed_with(node, value)]
-        # Of elements: IREE fails where it makes bytes of a known number.
-        makes_bytes = node.kwargs.get("dtype") == torch.uint8 and bool(node.all_input_nodes)
+        if _name(node.target) in _FILLS and node.meta["val"].dtype == torch.uint8:
+            number = node.args[1]
+            node.update_arg(1, number - 256 if isinstance(number, int) and number > 127 else number)
+            continue
+        # Of elements or places: IREE fails where it makes bytes of a known number.
+        counts = bool(node.all_input_nodes) or _name(node.target) == "arange"
+        makes_bytes = node.kwargs.get("dtype") == torch.uint8 and counts
         if not narrow and not makes_bytes:
             continue
         with graph.inserting_before(node):
@@ -67,7 +75,8 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
         # Results keep their names, by which the program knows them.
         results = [node] if isinstance(node.meta["val"], torch.Tensor) else list(node.users)
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda value: value.meta["val"])
-        values = node.target(*args, **kwargs)
+        with getattr(_first(node.meta["val"]), "fake_mode", nullcontext()):
+            values = node.target(*args, **kwargs)
         for result in results:
             value = values if result is node else values[result.args[1]]
             if value.dtype == result.meta["val"].dtype:
@@ -102,6 +111,10 @@ def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
     is_plain = name in _SIGNLESS or name in _JOINS
     is_plain &= name not in _OF_TENSORS or isinstance(node.args[1], torch.fx.Node)
     return not is_plain or any(getattr(each, "dtype", kind) != kind for each in values)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def _name(target: Any) -> str:

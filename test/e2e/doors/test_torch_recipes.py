@@ -116,6 +116,7 @@ def test_unsigned_bytes() -> None:
             *(signed // 3, signed // signed.flip(0), signed % 5),
             (packed[:, None] >> torch.arange(0, 32, 4, dtype=torch.int32)[:, None]) & 15,
             packed << torch.arange(8),
+            *((x[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1, torch.full_like(x, 200) + y),
             *(torch.cat([x, pixels]), torch.cat([x, x > 128]), torch.stack([x, x.int()])),
             *((x - 1) / 2, 200 - x * 2, (x + 100) >> 1, x + (x > 128), x == 300, x < 300),
             *(pixels[:256].clone().copy_(x), x.clone().copy_(pixels[:256]), x.sum(dtype=x.dtype)),
