@@ -295,25 +295,12 @@ def _are_columns(pixels: Sequence[Size]) -> bool:
 
 def _spread(op: ir.Operation) -> ir.Value | None:
     """What a convolution spreads over zeros, if each result reads one pixel of it: a transposed
-    convolution whose steps are its kernel. None for others."""
-    made = defining_op(op.operands[0])
-    dims = len(ranked_shape(op.operands[0])) - 2
-    kernel = ranked_shape(op.operands[1])[-dims:]
-    if op.name not in _CONVOLUTIONS or made is None or made.name != "tensor.insert_slice":
+    convolution whose steps are its kernel. None for others, and for an unknown batch."""
+    found = read_spread(op) if op.name in _CONVOLUTIONS else None
+    if found is None or ranked_shape(found[0])[0] is None:
         return None
-    source, image = made.operands[:2]
-    inner, outer = ranked_shape(source)[2:], ranked_shape(image)[2:]
-    known = len(made.operands) == 2 and element_number(image) == 0
-    if not known or None in (*kernel, *inner, *outer, *ranked_shape(image)[1:2]):
-        return None
-    first = [0, 0, *((size or 1) - 1 for size in kernel)]
-    whole = [(n or 0) * (k or 0) + (k or 0) - 1 for n, k in zip(inner, kernel, strict=True)]
-    places = {"offsets": first, "strides": [1, 1, *kernel]}
-    alike = all(list(made.attributes[f"static_{name}"]) == at for name, at in places.items())
-    plain = all(
-        {*ir.DenseIntElementsAttr(op.attributes[name])} == {1} for name in ("strides", "dilations")
-    )
-    return source if alike and plain and whole == list(outer) else None
+    image, dims = found
+    return image if all(dim.is_apart for dim in dims) else None
 
 
 def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:

@@ -43,6 +43,12 @@ class _SpreadDim:
         return math.ceil(self.kernel / self.step)
 
     @property
+    def is_apart(self) -> bool:
+        """Whether each result reads one pixel, and each pixel makes as many results as steps."""
+        whole = self.step == self.kernel and self.low == self.step - 1
+        return whole and self.result == self.pixels * self.step
+
+    @property
     def skipped(self) -> int:
         """Results in front of the first."""
         return (self.step - 1 - self.low) % self.step
