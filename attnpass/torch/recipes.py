@@ -98,19 +98,24 @@ def _hypot(x: Any, y: Any) -> Any:
 
 def _smoothed(x: Any, size: Any, corners: bool, scales: Any, weigh: Any) -> Any:
     """Interpolation of images that smooths them where they shrink, dim by dim: products with what
-    `weigh` has for the distance between a new point and an old one."""
-    for dim, wanted, given in zip((-2, -1), size, scales, strict=True):
+    `weigh` has for the distance between a new point and an old one. Bytes are rounded behind each,
+    as PyTorch's are."""
+    kind = x.dtype
+    wide = torch.promote_types(kind, torch.float32)
+    for dim, wanted, given in reversed(list(zip((-2, -1), size, scales, strict=True))):
         count = x.shape[dim]
         if corners:
             step = (count - 1) / (wanted - 1) if wanted > 1 else 0.0
         else:
             step = 1 / given if given else count / wanted
-        old, new = (
-            torch.arange(n, device=x.device).to(torch.float32) + 0.5 for n in (count, wanted)
-        )
+        old, new = (torch.arange(n, device=x.device).to(wide) + 0.5 for n in (count, wanted))
         weights = weigh((old[:, None] - new * step).abs() / max(step, 1.0))
-        weights = (weights / weights.sum(0)).to(x.dtype)
-        x = torch.matmul(x.movedim(dim, -1), weights).movedim(-1, dim)
+        weights = weights / weights.sum(0)
+        if kind.is_floating_point:
+            x = torch.matmul(x.movedim(dim, -1), weights.to(kind)).movedim(-1, dim)
+        else:
+            made = torch.matmul(x.movedim(dim, -1).to(wide), weights).movedim(-1, dim)
+            x = made.round().clamp(0, torch.iinfo(kind).max).to(kind)
     return x
 
 
