@@ -75,9 +75,15 @@ def made(
     is `given` for its arguments; indices are numbers of 32 bits."""
     names = dict(given)
 
+    def cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+        """An index of 32 bits, or these of an index, with its sign."""
+        return build.build.convert("arith.index_cast", value, kind)
+
     def named(value: ir.Value) -> ir.Value:
-        number = whole_number(value) if _is_index(value) else None
-        return names.get(value, value) if number is None else build.number(number)
+        if value in names or not _is_index(value):
+            return names.get(value, value)
+        number = whole_number(value)
+        return cast(value, build.i32) if number is None else build.number(number)
 
     *steps, last = body_ops(op)
     for step in steps:
@@ -94,12 +100,12 @@ def made(
             operands = [named(value) for value in step.operands]
             if not of_places:
                 pairs = zip(step.operands, operands, strict=True)
-                operands = [build.as_index(x) if _is_index(one) else x for one, x in pairs]
+                operands = [cast(x, build.index) if _is_index(one) else x for one, x in pairs]
             kind = build.i32 if _is_index(result) and of_places else result.type
             value = build.build.create(step.name, [kind], operands, copied_attributes(step))
             names[result] = value.results[0]
             if _is_index(names[result]):
-                names[result] = build.build.convert("arith.index_cast", names[result], build.i32)
+                names[result] = cast(names[result], build.i32)
     return named(last.operands[0])
 
 
