@@ -10,7 +10,6 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import (
     Refusal,
-    body_of,
     body_ops,
     copied_attributes,
     defining_op,
@@ -19,10 +18,11 @@ from ..ir import (
     is_used,
     whole_number,
 )
-from .indexed_lines import computes_with_bytes
-from .lane_loops import LOADED, LaneLoops
+from .lane_loops import LaneLoops
 
-_EXTRACT, _INDEX = "tensor.extract", "linalg.index"
+EXTRACT, INDEX = "tensor.extract", "linalg.index"
+# What a kernel's operands are made by; without readers they go.
+_LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 # Of places, in 32 bits.
 _OF_PLACES = tuple(
     f"arith.{name}"
@@ -35,12 +35,12 @@ _OF_PLACES = tuple(
 
 def extracts(op: ir.Operation) -> list[ir.Operation]:
     """What a body reads at computed places."""
-    return [one for one in body_ops(op) if one.name == _EXTRACT]
+    return [one for one in body_ops(op) if one.name == EXTRACT]
 
 
 def why_not(op: ir.Operation) -> Refusal | None:
     """What keeps `made` from a body; None where it makes it."""
-    plain = ("arith.", "math.", _INDEX, _EXTRACT)
+    plain = ("arith.", "math.", INDEX, EXTRACT)
     if not all(one.name.startswith(plain) for one in body_ops(op)[:-1]):
         return Refusal("its body is more than scalars")
     if any(computes_with_bytes(one) for one in body_ops(op)[:-1]):
@@ -55,6 +55,12 @@ def why_not(op: ir.Operation) -> Refusal | None:
         if not is_known(load.operands[0]):
             return Refusal("sizes are known only at run time")
     return None
+
+
+def computes_with_bytes(op: ir.Operation) -> bool:
+    """Whether floats of 8 bits are among what an op of a body takes or makes."""
+    kinds = [value.type for value in (*op.operands, *op.results)]
+    return any(isinstance(kind, ir.FloatType) and kind.width == 8 for kind in kinds)
 
 
 def is_known(memref: ir.Value) -> bool:
@@ -88,9 +94,9 @@ def made(
     *steps, last = body_ops(op)
     for step in steps:
         (result,) = step.results
-        if step.name == _INDEX:
+        if step.name == INDEX:
             names[result] = indices[index_dim(step)]
-        elif step.name == _EXTRACT:
+        elif step.name == EXTRACT:
             load = load_of(step.operands[0])
             assert load is not None, "it has been read before"
             places = [named(value) for value in list(step.operands)[1:]]
@@ -120,7 +126,7 @@ def erase(ends: list[ir.Operation], ops: list[ir.Operation]) -> None:
         [op.results[0] for op in loads if op not in fills] + [op.operands[1] for op in fills]
     )
     erase_unused(fills)
-    erase_unused([op for op in loads if op.name in LOADED and not is_used(op.results[0])])
+    erase_unused([op for op in loads if op.name in _LOADED and not is_used(op.results[0])])
 
 
 def _makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
@@ -131,11 +137,6 @@ def _makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
         if op is not None and op not in made:
             made.append(op)
     return made
-
-
-def arguments(op: ir.Operation) -> list[ir.Value]:
-    """The scalars that a body is given, one an operand."""
-    return list(body_of(op).arguments)
 
 
 def _is_index(value: ir.Value) -> bool:
