@@ -16,6 +16,7 @@ from ..ir import (
     erase_unused,
     index_dim,
     is_used,
+    users,
     whole_number,
 )
 from .lane_loops import LaneLoops
@@ -46,7 +47,8 @@ def why_not(op: ir.Operation) -> Refusal | None:
     if any(computes_with_bytes(one) for one in body_ops(op)[:-1]):
         return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
     read = [value for one in body_ops(op) for value in one.operands if _is_index(value)]
-    if any(abs(whole_number(value) or 0) >= 1 << 31 for value in read):
+    far = any(abs(whole_number(value) or 0) >= 1 << 31 for value in read)
+    if far or any(map(_is_cast_of_more, body_ops(op))):
         return Refusal("its places are no numbers of 32 bits")
     for one in extracts(op):
         load = load_of(one.operands[0])
@@ -55,6 +57,15 @@ def why_not(op: ir.Operation) -> Refusal | None:
         if not is_known(load.operands[0]):
             return Refusal("sizes are known only at run time")
     return None
+
+
+def _is_cast_of_more(op: ir.Operation) -> bool:
+    """Whether an op makes a place of a number of more than 31 bits and a sign, and others bound it:
+    what is just read at lies in its tensor."""
+    if op.name not in ("arith.index_cast", "arith.index_castui") or not _is_index(op.results[0]):
+        return False
+    bits = op.operands[0].type.width + (op.name == "arith.index_castui")
+    return bits > 32 and any(user.name != EXTRACT for user in users(op.results[0]))
 
 
 def computes_with_bytes(op: ir.Operation) -> bool:
