@@ -173,9 +173,9 @@ def padded_by_number(
     sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
     number = yielded(op)
     made = defining_op(number)
-    fixed = made is not None and made.name == "arith.constant"
-    fixed = fixed and made is not None and made.block != op.regions[0].blocks[0]
-    return (op.operands[0], sides, number) if fixed and min(map(min, sides)) >= 0 else None
+    if made is None or made.name != "arith.constant" or made.block == op.regions[0].blocks[0]:
+        return None
+    return (op.operands[0], sides, number) if min(map(min, sides)) >= 0 else None
 
 
 def _narrow(value: ir.Value) -> ir.Value:

@@ -15,17 +15,15 @@ from ..ir import (
     body_of,
     body_ops,
     copied_attributes,
-    defining_op,
-    erase_unused,
     index_dim,
-    is_used,
     whole_number,
 )
-from .lane_loops import LOADED, THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
+from . import lane_bodies
+from .lane_bodies import EXTRACT, INDEX
+from .lane_loops import THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
 # Vectors that a thread makes of a plain copy.
 _COPIES = 2
-_EXTRACT, _INDEX = "tensor.extract", "linalg.index"
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class IndexedLines:
         *outer, line = self.sizes
         sizes = [*outer, line // self.width]
         total = math.prod(sizes)
-        count = _COPIES if len(self._extracts()) == 1 else 1
+        count = _COPIES if len(lane_bodies.extracts(self.op)) == 1 else 1
         part = THREADS * count
 
         def body(build: LaneLoops) -> None:
@@ -74,13 +72,7 @@ class IndexedLines:
                 build.store_vector(value, self.written, indices, inside)
 
         emit(self.end, -(-total // part), body)
-        read = {*self.op.operands, *(op.operands[0] for op in self._extracts())}
-        loads = [op for value in read if (op := defining_op(value)) is not None]
-        erase_unused([self.end, self.op])
-        erase_unused([op for op in loads if op.name in LOADED and not is_used(op.results[0])])
-
-    def _extracts(self) -> list[ir.Operation]:
-        return [op for op in body_ops(self.op) if op.name == _EXTRACT]
+        lane_bodies.erase([self.end], [self.op])
 
     def _made(self, build: LaneLoops, indices: list[ir.Value]) -> ir.Value:
         """The vector at these indices of a line's part."""
@@ -94,9 +86,9 @@ class IndexedLines:
         for op in steps:
             (result,) = op.results
             operands = [named(value) for value in op.operands]
-            if op.name == _INDEX:
+            if op.name == INDEX:
                 names[result] = indices[index_dim(op)]
-            elif op.name == _EXTRACT:
+            elif op.name == EXTRACT:
                 load = load_of(op.operands[0])
                 assert load is not None, "it has been read before"
                 memref, at = load.operands[0], operands[1:]
@@ -152,7 +144,7 @@ def read(
 def _widths(op: ir.Operation) -> list[int]:
     """The bits of the elements that are read, and of those that are made; 0 for those that are no
     integers or floats."""
-    kinds = [one.results[0].type for one in body_ops(op) if one.name == _EXTRACT]
+    kinds = [one.results[0].type for one in lane_bodies.extracts(op)]
     kinds.append(body_of(op).arguments[0].type)
     return [one.width if isinstance(one, ir.IntegerType | ir.FloatType) else 0 for one in kinds]
 
@@ -162,7 +154,7 @@ def _fits(op: ir.Operation, width: int) -> bool:
     dim, at multiples of that, or at one place; and all else is scalars of floats."""
     places = _places(op, width)
     for one in body_ops(op)[:-1]:
-        if one.name == _EXTRACT:
+        if one.name == EXTRACT:
             source = load_of(one.operands[0])
             if source is None or source.results[0] != one.operands[0]:
                 return False
@@ -196,15 +188,9 @@ def _is_scalar(op: ir.Operation) -> bool:
     named = op.name.startswith(("arith.", "math.")) and op.name != "arith.constant"
     return (
         named
-        and not computes_with_bytes(op)
+        and not lane_bodies.computes_with_bytes(op)
         and all(isinstance(value.type, ir.FloatType) for value in floats)
     )
-
-
-def computes_with_bytes(op: ir.Operation) -> bool:
-    """Whether floats of 8 bits are among what an op of a body takes or makes."""
-    kinds = [value.type for value in (*op.operands, *op.results)]
-    return any(isinstance(kind, ir.FloatType) and kind.width == 8 for kind in kinds)
 
 
 def _places(op: ir.Operation, width: int) -> dict[ir.Value, _IndexOfLine]:
@@ -225,7 +211,7 @@ def _places(op: ir.Operation, width: int) -> dict[ir.Value, _IndexOfLine]:
 
     for one in block.operations:
         one = one.operation
-        if one.name == _INDEX:
+        if one.name == INDEX:
             is_line = index_dim(one) == last
             found[one.results[0]] = _IndexOfLine(int(is_line), width if is_line else 1)
             continue

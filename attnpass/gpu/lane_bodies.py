@@ -10,19 +10,20 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import (
     Refusal,
-    body_of,
     body_ops,
     copied_attributes,
     defining_op,
     erase_unused,
     index_dim,
     is_used,
+    users,
     whole_number,
 )
-from .indexed_lines import computes_with_bytes
-from .lane_loops import LOADED, LaneLoops
+from .lane_loops import LaneLoops
 
-_EXTRACT, _INDEX = "tensor.extract", "linalg.index"
+EXTRACT, INDEX = "tensor.extract", "linalg.index"
+# What a kernel's operands are made by; without readers they go.
+_LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 # Of places, in 32 bits.
 _OF_PLACES = tuple(
     f"arith.{name}"
@@ -35,18 +36,19 @@ _OF_PLACES = tuple(
 
 def extracts(op: ir.Operation) -> list[ir.Operation]:
     """What a body reads at computed places."""
-    return [one for one in body_ops(op) if one.name == _EXTRACT]
+    return [one for one in body_ops(op) if one.name == EXTRACT]
 
 
 def why_not(op: ir.Operation) -> Refusal | None:
     """What keeps `made` from a body; None where it makes it."""
-    plain = ("arith.", "math.", _INDEX, _EXTRACT)
+    plain = ("arith.", "math.", INDEX, EXTRACT)
     if not all(one.name.startswith(plain) for one in body_ops(op)[:-1]):
         return Refusal("its body is more than scalars")
     if any(computes_with_bytes(one) for one in body_ops(op)[:-1]):
         return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
     read = [value for one in body_ops(op) for value in one.operands if _is_index(value)]
-    if any(abs(whole_number(value) or 0) >= 1 << 31 for value in read):
+    far = any(abs(whole_number(value) or 0) >= 1 << 31 for value in read)
+    if far or any(map(_is_cast_of_more, body_ops(op))):
         return Refusal("its places are no numbers of 32 bits")
     for one in extracts(op):
         load = load_of(one.operands[0])
@@ -55,6 +57,21 @@ def why_not(op: ir.Operation) -> Refusal | None:
         if not is_known(load.operands[0]):
             return Refusal("sizes are known only at run time")
     return None
+
+
+def _is_cast_of_more(op: ir.Operation) -> bool:
+    """Whether an op makes a place of a number of more than 31 bits and a sign, and others bound it:
+    what is just read at lies in its tensor."""
+    if op.name not in ("arith.index_cast", "arith.index_castui") or not _is_index(op.results[0]):
+        return False
+    bits = op.operands[0].type.width + (op.name == "arith.index_castui")
+    return bits > 32 and any(user.name != EXTRACT for user in users(op.results[0]))
+
+
+def computes_with_bytes(op: ir.Operation) -> bool:
+    """Whether floats of 8 bits are among what an op of a body takes or makes."""
+    kinds = [value.type for value in (*op.operands, *op.results)]
+    return any(isinstance(kind, ir.FloatType) and kind.width == 8 for kind in kinds)
 
 
 def is_known(memref: ir.Value) -> bool:
@@ -75,16 +92,22 @@ def made(
     is `given` for its arguments; indices are numbers of 32 bits."""
     names = dict(given)
 
+    def cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+        """An index of 32 bits, or these of an index, with its sign."""
+        return build.build.convert("arith.index_cast", value, kind)
+
     def named(value: ir.Value) -> ir.Value:
-        number = whole_number(value) if _is_index(value) else None
-        return names.get(value, value) if number is None else build.number(number)
+        if value in names or not _is_index(value):
+            return names.get(value, value)
+        number = whole_number(value)
+        return cast(value, build.i32) if number is None else build.number(number)
 
     *steps, last = body_ops(op)
     for step in steps:
         (result,) = step.results
-        if step.name == _INDEX:
+        if step.name == INDEX:
             names[result] = indices[index_dim(step)]
-        elif step.name == _EXTRACT:
+        elif step.name == EXTRACT:
             load = load_of(step.operands[0])
             assert load is not None, "it has been read before"
             places = [named(value) for value in list(step.operands)[1:]]
@@ -94,12 +117,12 @@ def made(
             operands = [named(value) for value in step.operands]
             if not of_places:
                 pairs = zip(step.operands, operands, strict=True)
-                operands = [build.as_index(x) if _is_index(one) else x for one, x in pairs]
+                operands = [cast(x, build.index) if _is_index(one) else x for one, x in pairs]
             kind = build.i32 if _is_index(result) and of_places else result.type
             value = build.build.create(step.name, [kind], operands, copied_attributes(step))
             names[result] = value.results[0]
             if _is_index(names[result]):
-                names[result] = build.build.convert("arith.index_cast", names[result], build.i32)
+                names[result] = cast(names[result], build.i32)
     return named(last.operands[0])
 
 
@@ -114,7 +137,7 @@ def erase(ends: list[ir.Operation], ops: list[ir.Operation]) -> None:
         [op.results[0] for op in loads if op not in fills] + [op.operands[1] for op in fills]
     )
     erase_unused(fills)
-    erase_unused([op for op in loads if op.name in LOADED and not is_used(op.results[0])])
+    erase_unused([op for op in loads if op.name in _LOADED and not is_used(op.results[0])])
 
 
 def _makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
@@ -125,11 +148,6 @@ def _makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
         if op is not None and op not in made:
             made.append(op)
     return made
-
-
-def arguments(op: ir.Operation) -> list[ir.Value]:
-    """The scalars that a body is given, one an operand."""
-    return list(body_of(op).arguments)
 
 
 def _is_index(value: ir.Value) -> bool:

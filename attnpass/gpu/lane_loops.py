@@ -14,8 +14,6 @@ from .lowered.threads import dimension_x
 
 # Threads of a workgroup of such loops, and bytes that one reads or writes at once, at most.
 THREADS, VECTOR_BYTES = 256, 16
-# What a kernel's operands are made by; without readers they go.
-LOADED = ("iree_codegen.load_from_buffer", "tensor.empty")
 # Bytes that a place in a buffer may be a multiple of: those of a vector, and less.
 _UNITS = (16, 8, 4, 2, 1)
 

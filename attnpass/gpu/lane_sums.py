@@ -12,6 +12,7 @@ from ..codegen.kernel import STORES
 from ..ir import (
     Builder,
     Refusal,
+    body_of,
     collect,
     defining_op,
     element_type,
@@ -266,7 +267,7 @@ class LaneSums:
         """What the body of an op makes at these indices: of what is `known` of the ops in front of
         it, of what is in buffers, and of the `sums` so far."""
         own = {at: indices[loop] for at, loop in enumerate(self._loops(op)) if loop in indices}
-        *arguments, last = lane_bodies.arguments(op)
+        *arguments, last = body_of(op).arguments
         given = {} if sums is None else {last: sums}
         for argument, (value, dims) in zip(arguments, loops_read(op), strict=False):
             memref = source_of(value)

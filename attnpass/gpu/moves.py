@@ -16,9 +16,6 @@ from ..ir import (
     body_ops,
     collect,
     copy_steps,
-    defining_op,
-    erase_unused,
-    is_used,
     iterator_kinds,
     maps,
     printed,
@@ -27,8 +24,8 @@ from ..ir import (
 )
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
-from . import computed_elements, indexed_lines
-from .lane_loops import LOADED, THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
+from . import computed_elements, indexed_lines, lane_bodies
+from .lane_loops import THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
 _LANES = 32
 # What a thread loads before it stores, at least; the elements of a copy that a thread moves.
@@ -157,13 +154,7 @@ class _Move:
             _joined(self)._emit_plain()
         else:
             self._emit_copy()
-        self._erase()
-
-    def _erase(self) -> None:
-        # An op may read one tensor twice.
-        made = [op for value in {*self.op.operands} if (op := defining_op(value)) is not None]
-        erase_unused([self.end] if self.end == self.op else [self.end, self.op])
-        erase_unused([op for op in made if op.name in LOADED and not is_used(op.results[0])])
+        lane_bodies.erase([self.end] if self.end != self.op else [], [self.op])
 
     def _emit_copy(self) -> None:
         total, count = math.prod(self.sizes), self.count
@@ -387,7 +378,7 @@ def _read(function: ir.Operation) -> _Loops | Refusal:
     plain = ("arith.", "math.", "linalg.yield")
     if not all(name.startswith(plain) for name in body_names(op)):
         return Refusal("its body is more than scalars")
-    if any(indexed_lines.computes_with_bytes(one) for one in body_ops(op)[:-1]):
+    if any(lane_bodies.computes_with_bytes(one) for one in body_ops(op)[:-1]):
         return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):

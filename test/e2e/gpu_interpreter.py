@@ -314,6 +314,8 @@ class Machine:
                 value, kind = operands[0], _element(op.results[0])
                 # Of an integer, i1 keeps the lowest bit.
                 value = value & 1 if op.name == "arith.trunci" and kind is bool else value
+                if op.name == "arith.index_castui" and str(op.operands[0].type) == "i32":
+                    value = value & 0xFFFFFFFF
                 results = [value.astype(kind)]
             elif op.name in _FUNCTIONS:
                 results = [_FUNCTIONS[op.name](operands[0])]

@@ -125,6 +125,26 @@ func.func @windows(%x: tensor<160x33x57xf16>) -> tensor<160x32x56xf16> {
   return %made : tensor<160x32x56xf16>
 }
 
+// Places of 64 bits that are bounded behind their cast are IREE's: ours have 32.
+// CHECK-LABEL: func.func @bounded_dispatch_0
+// CHECK-NOT: memref.load
+// CHECK: return
+func.func @bounded(%x: tensor<160x33xf16>, %at: tensor<160x57xi64>) -> tensor<160x57xf16> {
+  %last = arith.constant 32 : index
+  %space = tensor.empty() : tensor<160x57xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, n) -> (b, n)>], iterator_types = ["parallel", "parallel"]} outs(%space : tensor<160x57xf16>) {
+  ^bb0(%o: f16):
+    %b = linalg.index 0 : index
+    %n = linalg.index 1 : index
+    %i = tensor.extract %at[%b, %n] : tensor<160x57xi64>
+    %j = arith.index_cast %i : i64 to index
+    %k = arith.minui %j, %last : index
+    %v = tensor.extract %x[%b, %k] : tensor<160x33xf16>
+    linalg.yield %v : f16
+  } -> tensor<160x57xf16>
+  return %made : tensor<160x57xf16>
+}
+
 // Casts of 8-bit floats are IREE's: it cannot translate them as scalars.
 // CHECK-LABEL: func.func @narrow_dispatch_0
 // CHECK-NOT: memref.load

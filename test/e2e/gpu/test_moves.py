@@ -218,6 +218,38 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
     assert len(made) == 1 and rel_error(found, wanted) < 1e-3
 
 
+def test_places_as_numbers() -> None:
+    """Those below zero, and those that are told by a size outside of the body."""
+    text = """
+func.func @main(%x: tensor<41x70xf32>, %p: tensor<?xf32>) -> tensor<41x67xf32> {
+  %zero = arith.constant 0 : index
+  %fifty = arith.constant 50 : index
+  %more = tensor.dim %p, %zero : tensor<?xf32>
+  %space = tensor.empty() : tensor<41x67xf32>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, n) -> (b, n)>],
+      iterator_types = ["parallel", "parallel"]} outs(%space : tensor<41x67xf32>) {
+  ^bb0(%o: f32):
+    %b = linalg.index 0 : index
+    %n = linalg.index 1 : index
+    %k = arith.addi %n, %more : index
+    %v = tensor.extract %x[%b, %n] : tensor<41x70xf32>
+    %w = tensor.extract %x[%b, %k] : tensor<41x70xf32>
+    %d = arith.subi %n, %fifty : index
+    %e = arith.index_cast %d : index to i64
+    %f = arith.sitofp %e : i64 to f32
+    %y = arith.mulf %v, %w : f32
+    %z = arith.addf %y, %f : f32
+    linalg.yield %z : f32
+  } -> tensor<41x67xf32>
+  return %made : tensor<41x67xf32>
+}"""
+    x = _numbers((41, 70), "f32")
+    found, count = _run(text, Moves(), [x, np.zeros(2, np.float32)])
+    wide = x.astype(np.float64)
+    assert count == 1
+    assert rel_error(found, wide[:, :67] * wide[:, 2:69] + np.arange(67) - 50) < 1e-6
+
+
 @pytest.mark.parametrize(
     ("shape", "dims", "kind"),
     [
