@@ -63,6 +63,11 @@ STRIDE_CONSTANTS = (
 WINDOW_CONSTANTS = ("behind",)
 MASK_CONSTANTS = ("mask_stride", "mask_divisor", "mask_count")
 SINK_CONSTANTS = ("sink_count",)
+# Those of kernels for blocks of rows over few keys.
+BLOCK_CONSTANTS = (
+    *(*CONSTANTS, "heads", *WINDOW_CONSTANTS),
+    *(*STRIDE_CONSTANTS, "columns", "scale"),
+)
 
 # Which rows and keys there are, and who computes what: see hopper_decode.py.
 DECODE_CONSTANTS = ("heads", "rows", "keys", "group", "diagonal", "behind", "blocks")
@@ -420,6 +425,7 @@ class ShortVariant:
     stages: int = 3
 
     source, scratch, threads = "short.cu", 0, 256
+    constants = BLOCK_CONSTANTS
 
     @property
     def name(self) -> str:
@@ -429,10 +435,6 @@ class ShortVariant:
     def defines(self) -> dict[str, int]:
         own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
         return {**own, "KEYS": self.keys, "STAGES": self.stages}
-
-    @property
-    def constants(self) -> tuple[str, ...]:
-        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *STRIDE_CONSTANTS, "columns", "scale")
 
     @property
     def shared_memory(self) -> int:
@@ -463,7 +465,7 @@ class BlocksVariant:
     keys: int
     stages: int
 
-    source, scratch = "blocks.cu", 0
+    source, scratch, constants = "blocks.cu", 0, BLOCK_CONSTANTS
 
     @property
     def threads(self) -> int:
@@ -477,10 +479,6 @@ class BlocksVariant:
     def defines(self) -> dict[str, int]:
         own = {"ELEMENT": int(self.element_type == "bf16"), "HEAD": self.head_dim}
         return {**own, "PARTS": self.parts, "KEYS": self.keys, "STAGES": self.stages}
-
-    @property
-    def constants(self) -> tuple[str, ...]:
-        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, *STRIDE_CONSTANTS, "columns", "scale")
 
     @property
     def shared_memory(self) -> int:
@@ -816,6 +814,11 @@ def main() -> int:
     if arguments.only:
         kept = {entry["name"]: (entry, image) for entry, image in [*there(arguments.out), *built]}
         built = [kept[variant.name] for variant in every if variant.name in kept]
+        try:
+            source_hashes([entry for entry, _ in built])
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
     wrong = build_products.differing(arguments.out, built) if arguments.check else []
     words = "" if arguments.check else build_products.write(arguments.out, built)
     text = manifest_text([entry for entry, _ in built])
@@ -851,9 +854,8 @@ def update_speeds(path: Path) -> None:
 
 def manifest_text(entries: list[dict[str, Any]]) -> str:
     """The manifest of these kernels, a line each, as `entries_of` reads it."""
-    hashes = {entry["source"]: entry["source_hash"] for entry in entries}
     constants = list(dict.fromkeys(entry["constants"] for entry in entries))
-    shared = {"constants": constants, "source_hashes": hashes}
+    shared = {"constants": constants, "source_hashes": source_hashes(entries)}
     own = [
         {name: value for name, value in entry.items() if name != "source_hash"}
         | {"constants": constants.index(entry["constants"])}
@@ -864,6 +866,16 @@ def manifest_text(entries: list[dict[str, Any]]) -> str:
     for name, table in shared.items():
         head += f',\n "{name}": {json.dumps(table, indent=1)}'
     return f'{{\n {head},\n "kernels": [\n{lines}\n ]\n}}\n'
+
+
+def source_hashes(entries: list[dict[str, Any]]) -> dict[str, str]:
+    """The hash of each source; ValueError where kernels are of two versions of one (`--only`)."""
+    hashes: dict[str, str] = {}
+    for entry in entries:
+        source, own = entry["source"], entry["source_hash"]
+        if hashes.setdefault(source, own) != own:
+            raise ValueError(f"{entry['name']} and others are of two versions of {source}")
+    return hashes
 
 
 def build(variant: AnyVariant) -> build_products.Entry:

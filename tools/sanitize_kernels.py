@@ -8,12 +8,12 @@ Each case of the bench `kernels` that is named below runs alone, once under each
 looks at the kernel of the case only. For each hazard that racecheck reports, the JSON has the
 two instructions, as cuobjdump shows them.
 
-memcheck must be clean, and the exit code says so. Racecheck reports hazards in most kernels, all
-of them between ordinary stores and loads (STS, LDS) of a few words behind the tiles: those in
-which Triton's warp specialisation tells each warp which part it is and hands it its arguments.
-They are written once, before a `barrier.sync 1` on which all warps of the program meet, and read
-after it (see the PTX), so they are no races. What the memory engine writes and wgmma reads, and
-the mbarriers between them, the tool does not watch.
+memcheck must be clean, and all cases compiled: the exit code says so. Racecheck reports hazards in
+most kernels, all of them between ordinary stores and loads (STS, LDS) of a few words behind the
+tiles: those in which Triton's warp specialisation tells each warp which part it is and hands it
+its arguments. They are written once, before a `barrier.sync 1` on which all warps of the program
+meet, and read after it (see the PTX), so they are no races. What the memory engine writes and wgmma
+reads, and the mbarriers between them, the tool does not watch.
 """
 
 from __future__ import annotations
@@ -162,10 +162,13 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
     options = parser.parse_args()
     taken = json.loads((options.folder / "kernels.json").read_text())
+    left = [case for case in CASES if case not in taken]
+    if left:
+        print("error: not compiled: " + ", ".join(left), file=sys.stderr)
     cases = [case for case in CASES if case in taken and taken[case].startswith(options.only)]
     work = [(tool, case) for tool in ("memcheck", "racecheck") for case in cases]
     rows: list[Row] = []
-    is_bad, measured = False, about(machine(None))
+    is_bad, measured = bool(left), about(machine(None))
     with ThreadPoolExecutor(options.jobs) as pool:
         folder = options.folder.resolve()
         started = [pool.submit(check, *one, folder, options.limit) for one in work]

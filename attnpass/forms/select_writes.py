@@ -14,7 +14,7 @@ from ..passes import OpPass
 _SOURCE, _VALUE, _ADD = (
     f"torch.aten.{name}" for name in ("scatter.src", "scatter.value", "scatter_add")
 )
-_EXPAND, _LIST, _PUT = "torch.aten.expand", "torch.prim.ListConstruct", "torch.aten.index_put"
+_EXPAND, _LIST = "torch.aten.expand", "torch.prim.ListConstruct"
 _OPERATOR, _ONNX = "torch.operator", ("onnx.ScatterElements", "onnx.Scatter")
 _TENSOR, _DIM, _INDEX, _NEW = range(4)
 _ONNX_INDEX, _ONNX_NEW = 1, 2
@@ -41,9 +41,9 @@ class SelectWrites(OpPass):
     one thread of a GPU write one element after the other (183 us for two of 8 experts of 1024
     tokens on an H200).
 
-    Where the index is one number for all that lies behind the dim (`index[:, None].expand(n, w)`),
-    whole rows are written, and it becomes a write of rows (`index_put`). Works on ops
-    of torch and ONNX, before IREE imports them.
+    Where torch's index is one number for all that lies behind the dim (`index[:, None].expand(n,
+    w)`), whole rows are written, and it becomes a write of rows (`index_put`). Works on ops of
+    torch and ONNX, before IREE imports them.
     """
 
     name = "attn-select-writes"
@@ -135,14 +135,8 @@ def _of_rows(op: ir.Operation, writes: _RowWrites) -> ir.Value | None:
     units = [build.with_units(value, 0, dim - one) for one, value in enumerate(before)]
     kind = ir.Type.parse("!torch.list<optional<vtensor>>")
     indices = build.create(_LIST, [kind], [*units, index]).results[0]
-    adds = build.create(
-        "torch.constant.bool",
-        [ir.Type.parse("!torch.bool")],
-        [],
-        {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(1), int(writes.adds))},
-    ).results[0]
-    operands = (writes.tensor, indices, new, adds)
-    return build.op(_PUT.removeprefix("torch."), op.results[0].type, *operands)
+    operands = (writes.tensor, indices, new, build.truth(writes.adds))
+    return build.op("aten.index_put", op.results[0].type, *operands)
 
 
 def _is_cheap(writes: _RowWrites) -> bool:

@@ -36,6 +36,11 @@ class TorchBuilder(Builder):
         kind = ir.Type.parse("!torch.float")
         return self.create("torch.constant.float", [kind], [], value).results[0]
 
+    def truth(self, is_true: bool) -> ir.Value:
+        value = {"value": ir.BoolAttr.get(is_true)}
+        kind = ir.Type.parse("!torch.bool")
+        return self.create("torch.constant.bool", [kind], [], value).results[0]
+
     @property
     def _whole(self) -> ir.Type:
         return ir.Type.parse("!torch.int")

@@ -113,12 +113,7 @@ class _Grids(TorchBuilder):
         shape = torch_shape(grid.type)
         far = self.op("aten.abs", grid.type, grid)
         near = self.op("aten.lt.Tensor", torch_tensor(shape, "i1"), far, edges)
-        no = self.create(
-            "torch.constant.bool",
-            [ir.Type.parse("!torch.bool")],
-            [],
-            {"value": ir.BoolAttr.get(False)},
-        ).results[0]
+        no = self.truth(False)
         return self.op("aten.all.dim", torch_tensor(shape[:-1], "i1"), near, self.number(-1), no)
 
     def between(self, grid: ir.Value, edges: ir.Value) -> ir.Value:

@@ -59,11 +59,9 @@ class KeptNans(OpPass):
             op.operands[0] = build.compare_floats(word, *test.operands)
             erase_dead([test])
             return "keeps NaN: IREE's import gives the bound"
-        users = list(op.results[0].uses)
-        build = Builder(next_op(op))
-        found = build.select(build.compare_floats("une", lost, lost), lost, op.results[0])
-        for use in users:
-            use.owner.operands[use.operand_number] = found
+        build, result = Builder(next_op(op)), op.results[0]
+        found = build.select(build.compare_floats("une", lost, lost), lost, result)
+        result.replace_all_uses_except(found, defining_op(found))
         return "is NaN where one is: IREE's import gives the other"
 
 

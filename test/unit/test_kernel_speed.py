@@ -25,8 +25,13 @@ PAIRS = [
 ]
 
 
-def _kernel(row: dict[str, Any]) -> Kernel:
-    return next(kernel for kernel in load_kernels() if kernel.name == row["kernel"])
+def _kernel(name: str) -> Kernel:
+    return next(kernel for kernel in load_kernels() if kernel.name == name)
+
+
+def _estimated(name: str, work: Work) -> float:
+    """Microseconds of the kernel of this name."""
+    return 1e6 * kernel_seconds(work, _kernel(name), named_target("sm_90"))
 
 
 def _work(row: dict[str, Any]) -> Work:
@@ -44,7 +49,7 @@ def test_there_are_pairs() -> None:
 def test_the_rule_takes_the_faster(row: dict[str, Any], own: dict[str, Any]) -> None:
     """Where the rule errs, what it takes is at most a quarter slower, or 3 us."""
     work, target = _work(row), named_target("sm_90")
-    taken = kernel_seconds(work, _kernel(row), target) < iree_seconds(work)
+    taken = kernel_seconds(work, _kernel(row["kernel"]), target) < iree_seconds(work)
     kernel, iree = row["ms"], own["ms"]
     chosen, other = (kernel, iree) if taken else (iree, kernel)
     assert chosen < 1.25 * other or chosen < other + 0.003
@@ -52,7 +57,7 @@ def test_the_rule_takes_the_faster(row: dict[str, Any], own: dict[str, Any]) -> 
 
 def test_the_manifest_has_the_measured_speed() -> None:
     row = ROWS["f16_32x1_1x65536_d128"]
-    kernel = _kernel(row)
+    kernel = _kernel(row["kernel"])
     speed = kernel.measured_work / kernel.measured_seconds
     assert speed > row["GBps"] * 0.999e9
     assert "GB/s at f16_" in kernel.measured
@@ -77,8 +82,7 @@ def test_decode_over_latents_takes_as_long_as_estimated(
 ) -> None:
     sequences, heads, rows, keys = sizes
     work = Work(sequences, heads, rows, keys, 576 + 512, 2)
-    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == "latent_bf16_d576x512"]
-    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    estimated = _estimated("latent_bf16_d576x512", work)
     assert abs(estimated - measured) < 0.25 * measured
     assert estimated < iree_seconds(work) * 1e6
 
@@ -112,9 +116,7 @@ def test_divided_keys_take_as_long_as_estimated(
 ) -> None:
     heads, rows, keys, head, parts = sizes
     work = Work(heads, 1, rows, keys, 2 * head, 2)
-    name = f"divided_f16_d{head}_by{parts}"
-    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == name]
-    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    estimated = _estimated(f"divided_f16_d{head}_by{parts}", work)
     assert abs(estimated - measured) < 0.2 * measured
 
 
@@ -146,8 +148,7 @@ def test_few_keys_take_as_long_as_estimated(
 ) -> None:
     heads, rows, keys, head = sizes
     work = Work(heads, 1, rows, keys, 2 * head, 2)
-    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == f"short_f16_d{head}"]
-    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    estimated = _estimated(f"short_f16_d{head}", work)
     assert abs(estimated - measured - 1.3) < 0.12 * measured
 
 
@@ -174,8 +175,7 @@ def test_blocks_of_rows_take_as_long_as_estimated(
 ) -> None:
     heads, rows, keys, head, own = sizes
     work = Work(heads, 1, rows, keys, 2 * head, 2)
-    (kernel,) = [kernel for kernel in load_kernels() if kernel.name == f"blocks_f16_d{own}"]
-    estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+    estimated = _estimated(f"blocks_f16_d{own}", work)
     assert abs(estimated - measured - 1.3) < 0.12 * measured
 
 
@@ -245,10 +245,8 @@ def test_few_rows_over_a_cache_take_as_long_as_estimated(
 ) -> None:
     heads, rows, keys, head = sizes
     work = Work(heads, rows, 1, keys, 2 * head, 2)
-    kernels = {kernel.name: kernel for kernel in load_kernels()}
     for parts, us in measured.items():
-        kernel = kernels[f"cached_f16_d{head}_by{parts}"]
-        estimated = kernel_seconds(work, kernel, named_target("sm_90")) * 1e6
+        estimated = _estimated(f"cached_f16_d{head}_by{parts}", work)
         assert abs(estimated - us - 1) < 0.15 * us, parts
 
 
@@ -281,10 +279,9 @@ def test_masks_take_as_long_as_estimated(
 ) -> None:
     heads, keys, head, name, by_row, mask_bytes = case
     work = Work(heads, 1, keys, keys, 2 * head, 2, mask_bytes=mask_bytes, mask_by_row=by_row)
-    (kernel,) = [one for one in load_kernels() if one.name == f"attention_{name}"]
-    estimates = (kernel_seconds(work, kernel, named_target("sm_90")), iree_seconds(work))
-    for seconds, found in zip(estimates, measured, strict=True):
-        assert not found or abs(seconds * 1e6 - found) < 0.27 * found
+    estimates = _estimated(f"attention_{name}", work), 1e6 * iree_seconds(work)
+    for estimated, found in zip(estimates, measured, strict=True):
+        assert not found or abs(estimated - found) < 0.27 * found
     if all(measured) and max(measured) > 1.1 * min(measured):
         assert (estimates[0] < estimates[1]) == (measured[0] < measured[1])
 
@@ -295,7 +292,7 @@ NARROW = [row for row in ROWS.values() if row.get("kernel", "").startswith("atte
 @pytest.mark.parametrize("row", NARROW, ids=lambda row: row["case"])
 def test_8_bits_take_as_long_as_estimated(row: dict[str, Any]) -> None:
     """Where V is transposed in front, its time comes on top."""
-    kernel = _kernel(row)
+    kernel = _kernel(row["kernel"])
     seen = 0.5 if row["causal"] else 1.0
     if row["behind"]:
         # A block's rows see as many more keys as they are.

@@ -191,7 +191,7 @@ def _has_mask(kernel: Kernel, mask: Mask, mask_type: str, placed: MaskPlace | No
         kind = "window"
     capped = kernel.soft_cap == bool(mask.cap) or kernel.over_cache
     if kernel.kind in ("divided", "short", "blocks") and mask.cap:
-        return False  # The former computes caps, but how fast was not measured.
+        return False  # `divided` computes caps, but how fast was not measured.
     return capped and (kernel.mask, kernel.mask_type) == (kind, mask_type)
 
 

@@ -39,7 +39,7 @@ to; a unit test holds this rule against those pairs. In words:
 
 - few rows over a cache, by a kernel without descriptors or partial results in memory: 2 us and,
   for each wave of clusters, 1.5 us and 6.3 ns a key of a workgroup (head dim 128; 1.4 and 4.2 with
-  64), or 4.5 TB/s.
+  64, 1.5 and 17 with 256), or 4.5 TB/s.
 
 - decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
   of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for

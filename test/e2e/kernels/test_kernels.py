@@ -7,11 +7,12 @@ import re
 import struct
 from importlib.resources import files
 
+import build_kernels
 import pytest
 from helpers import MAPS
 
 import attnpass.kernels.hopper
-from attnpass.kernels.hopper.manifest import Kernel, load_kernels
+from attnpass.kernels.hopper.manifest import Kernel, entries_of, load_kernels
 
 ATTENTION = (
     MAPS
@@ -43,6 +44,15 @@ def test_files_match_the_manifest(kernel: Kernel) -> None:
     assert hashlib.sha256(image).hexdigest() == kernel.hash
     # A changed source needs tools/build_kernels.py to be run again.
     assert hashlib.sha256(sources).hexdigest() == kernel.source_hash
+
+
+def test_a_manifest_is_of_one_version_of_each_source() -> None:
+    text = files(attnpass.kernels.hopper).joinpath("manifest.json").read_text()
+    entries = entries_of(text)
+    assert build_kernels.manifest_text(entries) == text
+    entries[-1]["source_hash"] = "0"
+    with pytest.raises(ValueError, match=f"{entries[-1]['name']} and others are of two versions"):
+        build_kernels.manifest_text(entries)
 
 
 @pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)

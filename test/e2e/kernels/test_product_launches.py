@@ -95,7 +95,7 @@ func.func @main(%a: tensor<70x24xf16>, %w: tensor<3x24x144xf16>) -> tensor<3x70x
 
 
 # SiLU of the second half of a product's columns times the first, of a depth that 8 does not divide.
-GEGLU = """
+SWIGLU = """
 #id = affine_map<(m, n) -> (m, n)>
 #a = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
@@ -261,7 +261,7 @@ def test_halves_of_columns_keep_both_where_the_depth_is_filled_up() -> None:
     generator = np.random.default_rng(4)
     with ir.Context() as context, ir.Location.unknown():
         context.load_all_available_dialects()
-        module = ir.Module.parse(GEGLU)
+        module = ir.Module.parse(SWIGLU)
         types = module.body.operations[0].type.inputs
         inputs = [generator.standard_normal(ir.RankedTensorType(kind).shape) for kind in types]
         (wanted,) = interpret(module, inputs)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, MAPS, rel_error, run_module, symbol
+from helpers import CPU, MAPS, listed, rel_error, run_module, symbol
 from interpreter import meaning
 from iree.compiler import ir
 from iree.compiler.api import Session, Source
@@ -429,7 +428,3 @@ def test_numbers(name: str, element: str, dynamic: bool, eager: None) -> None:
     results = listed(run_module(compiled(element, dynamic, pipeline), given, main))
     for result, wanted in zip(results, right, strict=True):
         assert rel_error(result, wanted) <= (1e-5 if element == "f32" else 2e-3)
-
-
-def listed(results: Any) -> list[np.ndarray]:
-    return results if isinstance(results, list) else [results]

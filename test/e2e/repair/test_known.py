@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
-from helpers import CPU, compile_text, has_avx512, run_module
+from helpers import CPU, compile_text, has_avx512, listed, run_module, symbol
 from iree.compiler import ir
 from known_cases import UNCALLED, error, known, names
 
@@ -35,7 +35,7 @@ def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
         flags = flags.replace(HOST, "")
     case = known(name)
     if flags and _has_company(name):
-        function = f"{case.function}_{_symbol(name)}"
+        function = f"{case.function}_{symbol(name)}"
         vmfb, report = _compiled(_beside(name), flags)
     else:
         function = case.function
@@ -44,7 +44,7 @@ def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
     assert not fallbacks
     if name in UNCALLED:
         return
-    results = _list(run_module(vmfb, case.inputs, function))
+    results = listed(run_module(vmfb, case.inputs, function))
     found = error(results, _wanted(name))
     wrong = found > case.tolerance(2e-5)
     said = any(record.op.function == function for record in report.found("known-wrong"))
@@ -65,7 +65,7 @@ def _compiled(cases: tuple[str, ...], flags: str) -> tuple[bytes, Report]:
         context.load_all_available_dialects()
         whole = ir.Module.create()
         for name in cases:
-            text = re.sub(r"@(\w+)", rf"@\1_{_symbol(name)}", known(name).text)
+            text = re.sub(r"@(\w+)", rf"@\1_{symbol(name)}", known(name).text)
             for op in ir.Module.parse(text).body.operations:
                 whole.body.append(op.operation.clone())
         return _program(str(whole), flags)
@@ -83,20 +83,12 @@ def _has_company(name: str) -> bool:
     return name not in UNCALLED and not re.search(r"torch\.|stablehlo\.", known(name).text)
 
 
-def _symbol(name: str) -> str:
-    return name.replace("-", "_")
-
-
 @cache
 def _wanted(name: str) -> Sequence[object]:
     case = known(name)
     if case.is_interpreted:
         return case.wanted()
-    return _list(run_module(compile_text(case.text), case.inputs, case.function))
-
-
-def _list(results: object) -> list[object]:
-    return list(results) if isinstance(results, list | tuple) else [results]
+    return listed(run_module(compile_text(case.text), case.inputs, case.function))
 
 
 def test_on_an_h200_they_were_right_or_said_to_be_wrong() -> None:
