@@ -113,7 +113,7 @@ def test_unsigned_bytes() -> None:
             *(torch.sort(square, dim=0, descending=True), square.topk(3, 0), square.max(1)),
             *(square.sum(1), x.argmax(), square.all(1), torch.where(x > 128, x, 200)),
             *(square.permute(1, 0) * 1.0, F.pad(square, (1, 1)), pixels.to(torch.uint8)),
-            # PyTorch's weights have 16 bits: one more or less is as right.
+            # PyTorch's weights have 16 bits on some CPUs: one more or less is as right.
             1e-6 * F.interpolate(square[None, None], size=(5, 7), mode="bilinear", antialias=True),
             *(signed // 3, signed // signed.flip(0), signed % 5),
             (packed[:, None] >> torch.arange(0, 32, 4, dtype=torch.int32)[:, None]) & 15,
@@ -131,7 +131,7 @@ def test_unsigned_bytes() -> None:
     leaves = torch.utils._pytree.tree_leaves
     pixels = torch.tensor([3.0, 127.9, 128.0, 255.9] * 128)[:511]
     args = (x, y, signed, packed, pixels)
-    torch.testing.assert_close(leaves(fast(*args)), leaves(ops(*args)), rtol=1e-6, atol=0)
+    torch.testing.assert_close(leaves(fast(*args)), leaves(ops(*args)), rtol=1e-6, atol=1.1e-6)
 
 
 def test_scatters_by_a_dim_from_behind() -> None:
