@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +19,7 @@ from . import plugins
 from .errors import PipelineError, PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable
 
     from iree.compiler import ir
 
@@ -31,14 +32,19 @@ if TYPE_CHECKING:
 # Passes of another name are IREE's and MLIR's.
 PREFIX = "attn-"
 
+# Options of the default pipeline that parts of a family need.
+Needs = Mapping[str, tuple[str, ...]]
+
 REGISTRY: dict[str, str] = {
     "attn-arg-maxima": "attnpass.forms.arg_maxima:ArgMaxima",
     "attn-bounded-grids": "attnpass.repair.bounded_grids:BoundedGrids",
     "attn-bounded-scatters": "attnpass.repair.bounded_scatters:BoundedScatters",
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
+    "attn-canonicalize": "attnpass.families:Canonicalize",
     "attn-compared-numbers": "attnpass.repair.compared_numbers:ComparedNumbers",
     "attn-configure": "attnpass.configure.configure:Configure",
     "attn-conv-products": "attnpass.forms.conv_products:ConvProducts",
+    "attn-cut-heads": "attnpass.gpu.fit_tiles.fit_tiles:CutHeads",
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-degenerate-loops": "attnpass.repair.degenerate_loops:DegenerateLoops",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
@@ -46,12 +52,17 @@ REGISTRY: dict[str, str] = {
     "attn-exact-angles": "attnpass.repair.exact_angles:ExactAngles",
     "attn-explicit-repeats": "attnpass.layout.indexed_repeats:ExplicitRepeats",
     "attn-extract": "attnpass.tuning.extract:Extract",
+    "attn-fill-workgroups": "attnpass.families:FillWorkgroups",
     "attn-find-writes": "attnpass.gpu.find_writes:FindWrites",
-    "attn-fit-tiles": "attnpass.gpu.fit_tiles.fit_tiles:FitTiles",
+    "attn-fit-products": "attnpass.families:FitProducts",
+    "attn-fit-tiles": "attnpass.families:FitTiles",
     "attn-flex-masks": "attnpass.repair.flex_masks:FlexMasks",
-    "attn-fold-transpose": "attnpass.layout.fold_transpose:FoldTranspose",
     "attn-floor-divisions": "attnpass.repair.floor_divisions:FloorDivisions",
+    "attn-fold-transpose": "attnpass.layout.fold_transpose:FoldTranspose",
+    "attn-fold-views": "attnpass.families:FoldViews",
+    "attn-fp8-casts": "attnpass.gpu.lower_cuda.lower_cuda:Fp8Casts",
     "attn-full-workgroups": "attnpass.gpu.full_workgroups:FullWorkgroups",
+    "attn-fuse-copies": "attnpass.families:FuseCopies",
     "attn-fuse-normalization": "attnpass.raising.fuse_normalization:FuseNormalization",
     "attn-fuse-pieces": "attnpass.gpu.fuse_pieces:FusePieces",
     "attn-fuse-transpose": "attnpass.layout.fuse_transpose:FuseTranspose",
@@ -61,6 +72,7 @@ REGISTRY: dict[str, str] = {
     "attn-gelu-tanh": "attnpass.repair.gelu_tanh:GeluTanh",
     "attn-generic-products": "attnpass.repair.generic_products:GenericProducts",
     "attn-half-maxima": "attnpass.repair.half_maxima:HalfMaxima",
+    "attn-hardware-exp2": "attnpass.gpu.lower_cuda.lower_cuda:HardwareExp2",
     "attn-hidden-rows": "attnpass.repair.fully_masked_rows:FullyMaskedRows",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",
@@ -74,11 +86,13 @@ REGISTRY: dict[str, str] = {
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
-    "attn-lower-cuda": "attnpass.gpu.lower_cuda.lower_cuda:LowerCuda",
+    "attn-lower-cuda": "attnpass.families:LowerCuda",
     "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",
+    "attn-mask-dynamic-keys": "attnpass.gpu.fit_tiles.fit_tiles:MaskDynamicKeys",
     "attn-mask-positions": "attnpass.repair.mask_positions:MaskPositions",
     "attn-match-reshapes": "attnpass.forms.match_reshapes:MatchReshapes",
     "attn-merge-copies": "attnpass.forms.merge_copies:MergeCopies",
+    "attn-merge-dispatches": "attnpass.families:MergeDispatches",
     "attn-moves": "attnpass.gpu.moves:Moves",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
@@ -89,18 +103,30 @@ REGISTRY: dict[str, str] = {
     "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
     "attn-own-results": "attnpass.gpu.own_results:OwnResults",
     "attn-pack-products": "attnpass.cpu.pack_products:PackProducts",
+    "attn-pad-heads": "attnpass.gpu.fit_tiles.fit_tiles:PadHeads",
+    "attn-pad-keys": "attnpass.gpu.fit_tiles.fit_tiles:PadKeys",
+    "attn-parallelize": "attnpass.families:Parallelize",
     "attn-place-pieces": "attnpass.forms.place_pieces:PlacePieces",
     "attn-plain-einsums": "attnpass.repair.plain_einsums:PlainEinsums",
     "attn-plain-indices": "attnpass.repair.plain_indices:PlainIndices",
     "attn-plain-pads": "attnpass.repair.plain_pads:PlainPads",
+    "attn-plain-products": "attnpass.families:PlainProducts",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",
+    "attn-repair-functions": "attnpass.families:RepairFunctions",
+    "attn-repair-fusion": "attnpass.families:RepairFusion",
+    "attn-repair-imports": "attnpass.families:RepairImports",
+    "attn-repair-kernels": "attnpass.families:RepairKernels",
+    "attn-repair-links": "attnpass.families:RepairLinks",
+    "attn-repair-sums": "attnpass.families:RepairSums",
+    "attn-restore-dims": "attnpass.families:RestoreDims",
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",
     "attn-select-writes": "attnpass.forms.select_writes:SelectWrites",
     "attn-share-masks": "attnpass.forms.share_masks:ShareMasks",
+    "attn-shared-memory": "attnpass.gpu.lower_cuda.lower_cuda:SharedMemory",
     "attn-short-rows": "attnpass.gpu.short_rows:ShortRows",
     "attn-signed-bounds": "attnpass.repair.signed_bounds:SignedBounds",
     "attn-signed-powers": "attnpass.repair.signed_powers:SignedPowers",
@@ -117,27 +143,17 @@ REGISTRY: dict[str, str] = {
     "attn-store-sums": "attnpass.repair.store_sums:StoreSums",
     "attn-sum-scans": "attnpass.gpu.sum_scans:SumScans",
     "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
+    "attn-tile-dynamic": "attnpass.gpu.fit_tiles.fit_tiles:TileDynamic",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-use-products": "attnpass.kernels.use_products:UseProducts",
+    "attn-vector-loops": "attnpass.families:VectorLoops",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-vectorize-products": "attnpass.cpu.vectorize_products:VectorizeProducts",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",
-}
-
-# Names that passes had, for one release: the pass that has taken each over, and the value of its
-# option `only` that leaves what the old one did.
-ALIASES: dict[str, tuple[str, str]] = {
-    "attn-cut-heads": ("attn-fit-tiles", "cut"),
-    "attn-hardware-exp2": ("attn-lower-cuda", "exp2"),
-    "attn-mask-dynamic-keys": ("attn-fit-tiles", "mask"),
-    "attn-pad-heads": ("attn-fit-tiles", "heads"),
-    "attn-pad-keys": ("attn-fit-tiles", "keys"),
-    "attn-shared-memory": ("attn-lower-cuda", "shared-memory"),
-    "attn-tile-dynamic": ("attn-fit-tiles", "tiles"),
 }
 
 
@@ -192,26 +208,16 @@ class Pass:
     leave the modules of some backends alone, `backends` has the others. A plugin's pass joins the
     default pipeline behind the step that it names in `after`.
 
-    A pass of which one part runs here and another there says by its options, in `label` and
-    `mended`, which of the two it is.
+    A part of a family says in `why` what it is there for, where `mends` does not.
     """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     phase: ClassVar[str] = "preprocessing"
     mends: ClassVar[str] = ""
+    why: ClassVar[str] = ""
     backends: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[str] = ""
-
-    @property
-    def label(self) -> str:
-        """What it is called in reports and fallbacks: its name, with the part that runs."""
-        return self.name
-
-    @property
-    def mended(self) -> str:
-        """What goes wrong where it is left out, as its options are; '' for nothing."""
-        return self.mends
 
     @classmethod
     def concerns(cls, backends: Collection[str]) -> bool:
@@ -305,19 +311,40 @@ class OpPass(Pass):
 
 
 @dataclass(frozen=True)
-class PassInParts(Pass):
-    """A pass of which one part may run here, and another there. Subclasses declare the words of
-    `only`."""
+class PassFamily(Pass):
+    """Passes of one reason, one after the other: a pipeline that names it runs its `parts`, each
+    for itself, so that reports, dumps and fallbacks have the names of these. Options that it
+    declares go to the parts that have them.
 
-    only: tuple[str, ...] = ()
+    In the default pipeline it is one step, in which a part runs where the options that it `needs`
+    are on.
+    """
 
-    @property
-    def label(self) -> str:
-        return f"{self.name}{{only={','.join(self.only)}}}" if self.only else self.name
+    parts: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Needs] = {}
 
-    def has(self, part: str) -> bool:
-        """Whether the pass runs this part."""
-        return not self.only or part in self.only
+    only: tuple[str, ...] = option((), "the parts to run, without `attn-` (all, if none is named)")
+
+    @classmethod
+    def named(cls, only: Collection[str]) -> tuple[str, ...]:
+        """The names of these parts, or of all if none is named, in the order in which they run.
+        Raises PipelineError for a word that is no part."""
+        words = [name.removeprefix(PREFIX) for name in cls.parts]
+        if unknown := [word for word in only if word not in words]:
+            raise PipelineError(
+                f"pass '{cls.name}': '{unknown[0]}' is not a value of option 'only' "
+                f"(use {', '.join(words)})"
+            )
+        return tuple(PREFIX + word for word in words if not only or word in only)
+
+    def stages(self) -> tuple[Pass, ...]:
+        given = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
+        passes = map(load_pass, self.named(self.only))
+        return tuple(cls(**{n: v for n, v in given.items() if _has(cls, n)}) for cls in passes)
+
+
+def _has(cls: type[Pass], option: str) -> bool:
+    return option in {spec.name for spec in dataclasses.fields(cls)}
 
 
 def options_of(cls: type[Pass]) -> list[Field[Any]]:
@@ -356,11 +383,6 @@ def load_pass(name: str) -> type[Pass]:
 
 def make_pass(name: str, options: dict[str, str]) -> Pass:
     """A pass with its options parsed from text; PipelineError names what is wrong."""
-    if name in ALIASES:
-        now, part = ALIASES[name]
-        if "only" in options:
-            raise PipelineError(f"pass '{name}' is '{now}{{only={part}}}', and runs nothing else")
-        return make_pass(now, {**options, "only": part})
     cls = load_pass(name)
     fields = {f.name: f for f in options_of(cls)}
     values: dict[str, Any] = {}

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import PipelineError
-from .passes import ALIASES, load_pass, plugin_names
+from .families import FAMILIES
+from .passes import PREFIX, Pass, load_pass, plugin_names
 
 Options = TypeVar("Options")
 MODES = ("cost", "always", "never")
@@ -81,83 +82,65 @@ def flag_of(field: dataclasses.Field[Any]) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A pass of the default pipeline, and why it stands where it does.
+    """A pass of the default pipeline, or a family of them, and why it stands where it does.
 
     It runs where each option that `needs` names is on; `options` makes its own of the caller's.
-    A pass that is several steps runs the parts `only` in each.
+    A family that is several steps runs the parts `only` in each.
     """
 
     name: str
     why: str
     needs: tuple[str, ...] = ()
     options: Callable[[PipelineOptions], str] = lambda chosen: ""
-    only: str = ""
+    only: tuple[str, ...] = ()
 
     @property
-    def label(self) -> str:
-        """The step's name, as the pass's own label is."""
-        return f"{self.name}{{only={self.only}}}" if self.only else self.name
+    def passes(self) -> tuple[str, ...]:
+        """The names of the passes that it is, in the order in which they run."""
+        return FAMILIES[self.name].named(self.only) if self.name in FAMILIES else (self.name,)
 
-    def runs(self, chosen: PipelineOptions) -> bool:
-        return not any(getattr(chosen, name) in _OFF for name in self.needs)
+    def needed(self, name: str) -> tuple[str, ...]:
+        """The options that one of its passes needs."""
+        family = FAMILIES.get(self.name)
+        return (*self.needs, *(family.needs.get(name, ()) if family else ()))
+
+    def running(self, chosen: PipelineOptions) -> tuple[str, ...]:
+        """Those of its passes that run with these options."""
+        return tuple(
+            name
+            for name in self.passes
+            if not any(getattr(chosen, option) in _OFF for option in self.needed(name))
+        )
 
     def text(self, chosen: PipelineOptions) -> str:
-        """The step as pipeline text."""
-        options = self.options(chosen)
-        return f"{self.name}{{{options}}}" if options else self.label
+        """The step as pipeline text, of the passes that run with these options."""
+        running, options = self.running(chosen), self.options(chosen)
+        if self.name in FAMILIES and running != FAMILIES[self.name].parts:
+            options = f"only={','.join(name.removeprefix(PREFIX) for name in running)}"
+        return f"{self.name}{{{options}}}" if options else self.name
 
 
 _CONFIGURE = ("configure",)
 
 # In the order in which they run; passes say themselves at which phase, and for which backends.
 STEPS = (
-    # start
-    Step("attn-flex-masks", "the import of FlexAttention calls hidden keys a score of -inf"),
-    Step("attn-tensor-and", "the import fails on `a & b` of two tensors"),
-    Step("attn-floor-divisions", "the import divides integers as floats of 24 bits"),
-    Step("attn-compared-numbers", "the import reads constants as what they are compared with"),
-    Step("attn-plain-pads", "the import moves nothing for pads below 0, or has no program"),
-    Step("attn-bounded-grids", "the import reads outside images, and pads them with zeros alone"),
-    Step("attn-instance-norms", "the import of ONNX divides by another count than unknown sizes'"),
-    Step("attn-plain-einsums", "the import of ONNX joins dims of einsums to one of them"),
-    Step(
-        "attn-wide-sums", "norms, means and softmaxes of 16 bits are imported to be summed in them"
-    ),
-    Step(
-        "attn-plain-indices",
-        "the import takes negative positions as they are, and has no program for some indices",
-    ),
-    Step("attn-select-writes", "IREE writes by index in one thread, one element after the other"),
-    Step("attn-join-reshapes", "the import of ONNX joins dims of unknown sizes to one of them"),
-    Step("attn-bounded-scatters", "the import of StableHLO writes outside of tensors"),
-    # preprocessing
+    # start: what IREE imports
+    Step("attn-repair-imports", "IREE's importers get ops of front ends wrong, or make them slow"),
+    # preprocessing: ops in forms that IREE computes right and fast
     Step("attn-kept-nans", "IREE's import of bounds and maxima loses NaN"),
-    Step("attn-match-reshapes", "IREE fuses nothing across reshapes to computed sizes"),
-    Step("attn-join-repeats", "IREE copies weights that are repeated along dims it joins"),
-    Step("attn-arg-maxima", "IREE comes to no end with an argmax over a vocabulary"),
-    Step("attn-rank-sorts", "IREE sorts a row in one thread"),
-    Step("attn-sum-scans", "IREE adds up a running sum in one thread"),
-    Step("attn-split-sums", "IREE has a workgroup for a sum, however long", _CONFIGURE),
-    Step("attn-signed-bounds", "IREE's least of positive integers is -1 on GPUs"),
-    Step("attn-find-writes", "IREE writes by index in one thread, whatever is written"),
-    Step("attn-conv-products", "IREE's convolutions are a tenth as fast as products"),
-    Step("attn-degenerate-loops", "IREE has no program for loops of one place or of none"),
-    Step("attn-split-products", "IREE transposes the weights of experts at each call"),
-    Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
-    Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
-    Step("attn-exact-angles", "IREE's sines of large angles are wrong from the 5th digit on"),
-    Step("attn-linked-functions", "IREE links no library for some functions on CPUs"),
+    Step("attn-fold-views", "IREE fuses nothing across reshapes and repeats that it cannot fold"),
+    Step("attn-parallelize", "IREE has a thread or a workgroup for what many can do side by side"),
+    Step("attn-plain-products", "IREE's kernels are for plain products"),
+    Step("attn-repair-functions", "IREE gets functions of numbers wrong, or has no code for them"),
+    # preprocessing: attention in one form
     Step(
         "attn-raise",
         "all that follows works on attention ops; without configurations they are slower than "
         "what they are made of",
         ("configure", "raise_attention"),
     ),
-    Step("attn-same-types", "no kernel for GPUs multiplies two narrow types"),
-    Step("attn-normal-form", "one order of dims and one type of masks, before anything is fitted"),
-    Step("attn-fuse-normalization", "attention that divides by its sum itself has more kernels"),
-    Step("attn-mask-positions", "IREE numbers positions wrong where it joins or cuts dims"),
-    Step("attn-share-masks", "a mask is read once, not once a head"),
+    Step("attn-canonicalize", "one form of attention, before layouts are planned and tiles fitted"),
+    # preprocessing: the layout of what attention reads
     Step("attn-order-concats", "IREE joins heads behind their transposes in many runs", _CONFIGURE),
     Step(
         "attn-explicit-repeats",
@@ -174,6 +157,7 @@ STEPS = (
         "what makes V, K and Q can often deliver another order for nothing",
         options=lambda chosen: f"mode={chosen.mode} operands=v,k,q",
     ),
+    # preprocessing: kernels of our own
     Step("attn-lowest-masks", "the kernels that come next hide keys by -inf"),
     Step(
         "attn-use-kernels",
@@ -187,43 +171,24 @@ STEPS = (
         ("products",),
         lambda chosen: f"mode={chosen.products}",
     ),
+    # preprocessing: the rest made fit for IREE's kernels
     Step("attn-gather-weights", "IREE reads weights that are taken by index one by one"),
     Step("attn-widen", "GPUs multiply by 16 bits faster than they cast in a kernel", _CONFIGURE),
     Step(
         "attn-fit-tiles",
-        "head dims, and keys known only at run time, fit a kernel's tiles",
-        _CONFIGURE,
-        only="cut,heads,tiles",
+        "IREE's kernels want head dims, keys and rows that fill their tiles",
+        only=("cut-heads", "pad-heads", "tile-dynamic", "mask-dynamic-keys"),
     ),
-    Step("attn-fit-tiles", "IREE's kernels for GPUs count keys that are not there", only="mask"),
-    Step("attn-tile-products", "rows of products fit a kernel's tiles", _CONFIGURE),
-    Step("attn-pack-products", "constant weights are packed once", _CONFIGURE),
-    Step("attn-generic-products", "IREE lowers named products wrong below O2"),
-    Step(
-        "attn-scatter-rows",
-        "IREE imports a write of rows of a cache as one of elements; before attn-fuse-pieces, "
-        "behind which nobody sees how the table of indices is made",
-    ),
-    Step("attn-slice-heads", "IREE copies slices that are reshaped"),
-    Step("attn-fuse-pieces", "IREE copies parts of heads out and back in", _CONFIGURE),
-    Step("attn-place-pieces", "IREE transposes what it joins along inner dims, and turns it back"),
-    Step("attn-scatter-indices", "IREE fuses what makes a scatter's indices into its kernel"),
-    Step("attn-gather-indices", "IREE takes wrong rows in gathers, or has no program for them"),
-    Step("attn-store-crossed", "IREE fuses an op into a sum's kernel that reads it in two orders"),
-    Step("attn-store-gathers", "IREE fuses rows that several ops read into one op's kernel"),
-    Step("attn-store-sums", "IREE fuses a sum into its norm's kernel, and copies its rows there"),
-    Step(
-        "attn-gather-slices",
-        "IREE numbers a slice's elements without its gaps, or has no program for it",
-    ),
+    Step("attn-fit-products", "IREE's kernels for products want sizes and orders of their own"),
+    Step("attn-fuse-copies", "IREE copies what it could read, or write, where it stands"),
+    Step("attn-repair-fusion", "IREE fuses ops into kernels that it then gets wrong"),
     Step("attn-join-dims", "IREE cuts dims where it joins reshapes, and kernels lose them"),
     Step("attn-store-operands", "vector loops read K, V and masks from memory", _CONFIGURE),
     Step(
         "attn-fit-tiles",
-        "keys fit a kernel's tiles; in front of attn-gather-slices, K and V that are cut out of "
-        "a projection would be copied before",
-        _CONFIGURE,
-        only="keys",
+        "in front of attn-gather-slices, K and V that are cut out of a projection would be copied "
+        "before",
+        only=("pad-keys",),
     ),
     Step(
         "attn-split-k",
@@ -240,11 +205,9 @@ STEPS = (
     Step("attn-store-results", "IREE fails on kernels that repeat attention's result"),
     # global-optimization
     Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
-    # flow
-    Step("attn-launch-constants", "IREE has a kernel for each step of a sort"),
-    Step("attn-merge-copies", "IREE writes pieces before it copies them to where they stand"),
-    Step("attn-drop-unit-dims", "IREE's folding leaves dims of size one beside others"),
-    Step("attn-order-dims", "IREE's folding leaves dims in other orders"),
+    # flow: ops are in their kernels
+    Step("attn-merge-dispatches", "IREE has a kernel for each step of a sort, and for each copy"),
+    Step("attn-restore-dims", "IREE's folding leaves dims of size one, and other orders"),
     Step("attn-split-indices", "IREE reads what lies behind a division one by one", _CONFIGURE),
     Step(
         "attn-configure",
@@ -252,8 +215,7 @@ STEPS = (
         _CONFIGURE,
         lambda chosen: f"source={{{chosen.table}}}" if chosen.table else "",
     ),
-    Step("attn-order-factors", "IREE swaps rows and columns where the second factor comes first"),
-    Step("attn-natural-scores", "IREE scales scores by log2(e) before a score function runs"),
+    Step("attn-repair-kernels", "IREE swaps factors of products, and units of scores"),
     Step(
         "attn-own-results",
         "IREE puts all results into one allocation, larger than what stays mapped",
@@ -265,46 +227,14 @@ STEPS = (
         "IREE's CUDA driver maps what is allocated anew at each call",
         ("workspace",),
     ),
-    # executable-configurations
-    Step("attn-lone-lanes", "IREE adds up the first subgroup alone, or too few of them"),
-    Step("attn-whole-sums", "IREE loses parts of some sums, and sums beyond others"),
-    Step("attn-moves", "IREE copies lines of no whole vectors one element a thread", _CONFIGURE),
-    Step("attn-short-rows", "IREE has a workgroup for each row of a head's norm", _CONFIGURE),
-    Step(
-        "attn-full-workgroups",
-        "IREE has a workgroup of 32 threads for 256 numbers, and few of these run at once",
-        _CONFIGURE,
-    ),
+    # executable-configurations: one kernel after the other
+    Step("attn-repair-sums", "IREE adds up too few, or too many, in some kernels' sums"),
+    Step("attn-fill-workgroups", "IREE has workgroups of few threads, or threads", _CONFIGURE),
     Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
-    Step(
-        "attn-vectorize-products",
-        "IREE reads weights at a fraction of the memory's speed, and masks rows that its tiles do "
-        "not divide; before attention, beside which they stand, is loops itself",
-        _CONFIGURE,
-    ),
-    Step("attn-vectorize", "IREE multiplies scores one by one on CPUs", _CONFIGURE),
-    Step(
-        "attn-integers-to-bf16",
-        "IREE links no program that makes bf16 of integers on CPUs; behind loops that read codes",
-    ),
-    Step("attn-half-maxima", "IREE links no program of softmaxes of f16 on CPUs"),
-    Step(
-        "attn-lower-cuda",
-        "IREE makes polynomials of exp2 and tanh",
-        ("hardware_exp2",),
-        only="exp2",
-    ),
-    Step(
-        "attn-lower-cuda", "IREE cannot translate fp8 casts; in kernels left so far", only="casts"
-    ),
-    Step("attn-order-products", "IREE pairs summed dims by their places; in kernels left so far"),
-    Step(
-        "attn-lower-cuda",
-        "IREE's tiles meet in one bank of memory; behind what orders products of kernels so far",
-        ("shared_memory",),
-        only="shared-memory",
-    ),
-    # hal
+    Step("attn-vector-loops", "IREE's loops on CPUs read and multiply one by one", _CONFIGURE),
+    Step("attn-repair-links", "IREE links no library for some functions of 16 bits on CPUs"),
+    Step("attn-lower-cuda", "IREE leaves the GPU's own instructions and banks unused"),
+    # hal: calls
     Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
     Step(
         "attn-spin-waits",
@@ -321,22 +251,32 @@ def steps(chosen: PipelineOptions) -> list[Step]:
     """
     found = list(STEPS)
     for name in plugin_names():
-        cls = load_pass(name)
-        if cls.after:
-            places = [place for place, step in enumerate(found) if _is(step, cls.after)]
+        after = load_pass(name).after
+        if after:
+            places = [place for place, step in enumerate(found) if _is(step, after)]
             if not places:
                 raise PipelineError(
-                    f"pass '{name}' of a plugin is to run behind '{cls.after}', "
+                    f"pass '{name}' of a plugin is to run behind '{after}', "
                     "which is no step of the default pipeline"
                 )
-            found.insert(places[-1] + 1, Step(name, f"a plugin's, behind {cls.after}"))
-    return [step for step in found if step.runs(chosen)]
+            place, ours = places[-1], Step(name, f"a plugin's, behind {after}")
+            found[place : place + 1] = _behind(found[place], after, ours)
+    return [step for step in found if step.running(chosen)]
 
 
 def _is(step: Step, name: str) -> bool:
-    """Whether a step is meant by the name of its pass, its label, or a name that it had."""
-    now, only = ALIASES.get(name, (name, ""))
-    return name == step.label or (now == step.name and only in ("", *step.only.split(",")))
+    """Whether a step is meant by the name of its pass, its family, or a part of that."""
+    return name == step.name or name in step.passes
+
+
+def _behind(step: Step, after: str, ours: Step) -> list[Step]:
+    """A step with another behind its part `after`, or behind all of it."""
+    names = [name.removeprefix(PREFIX) for name in step.passes]
+    place = step.passes.index(after) + 1 if after in step.passes else len(names)
+    if place == len(names):
+        return [step, ours]
+    first, rest = (tuple(words) for words in (names[:place], names[place:]))
+    return [dataclasses.replace(step, only=first), ours, dataclasses.replace(step, only=rest)]
 
 
 def default_pipeline(mode: str = "cost", **options: Any) -> str:
@@ -350,10 +290,13 @@ def text_of(chosen: PipelineOptions) -> str:
 
 
 def left_out_by(**options: Any) -> frozenset[str]:
-    """The steps that run with everything on, and not with these options, by their labels."""
+    """The passes that run with everything on, and not with these options."""
     everything = PipelineOptions(kernels="always", products="always", cache="transposed")
     less = dataclasses.replace(everything, **options)
-    return frozenset(step.label for step in STEPS if step.runs(everything) and not step.runs(less))
+    with_all, with_less = (
+        {name for step in STEPS for name in step.running(one)} for one in (everything, less)
+    )
+    return frozenset(with_all - with_less)
 
 
 def shown(
@@ -368,31 +311,49 @@ def shown(
     from .phases import by_phase
     from .runner import Foreign, parse_pipeline, stage_name
 
-    ours = {} if pipeline else {step.label: step for step in steps(chosen)}
+    ours = {} if pipeline else {name: step for step in steps(chosen) for name in step.passes}
     lines: list[str] = []
     for name, stages in by_phase(parse_pipeline(pipeline or text_of(chosen)), phase).items():
         here: list[str] = []
+        heading = None
         for stage in stages:
             step = ours.get(stage_name(stage))
-            if step is None:
+            if isinstance(stage, Foreign):
                 here.append(f"  {stage_name(stage)}")
-            if not isinstance(stage, Foreign) and (step is None or stage.concerns(backends)):
-                here += [f"  {step.text(chosen)}"] if step else []
-                here.append(f"      {stage.summary}")
-                here += _reasons(step) if step else []
+            elif step is None:
+                here += [f"  {stage.name}", f"      {stage.summary}"]
+            elif stage.concerns(backends):
+                if step.name in FAMILIES and step is not heading:
+                    here += [f"  {step.text(chosen)}", *_about(FAMILIES[step.name], step.why, ())]
+                heading = step
+                here += _shown_pass(stage, step, chosen)
         lines += [name, *here] if here else []
     return "\n".join(lines) + "\n"
 
 
-def _reasons(step: Step) -> list[str]:
-    off = [f"      off by {_switches(step)}"] if step.needs else []
-    return [f"      because {step.why}", *off]
+def _shown_pass(stage: Pass, step: Step, chosen: PipelineOptions) -> list[str]:
+    """A pass of a step; below the family's lines, if it is part of one."""
+    needs = step.needed(stage.name)
+    if step.name not in FAMILIES:
+        return [f"  {step.text(chosen)}", *_about(type(stage), step.why, needs)]
+    lines = [stage.name, *_about(type(stage), reason_of(type(stage)), needs)]
+    return [f"    {line}" for line in lines]
 
 
-def _switches(step: Step) -> str:
+def reason_of(part: type[Pass]) -> str:
+    """Why a part of a family is there."""
+    return part.why or part.mends
+
+
+def _about(cls: type[Pass], why: str, needs: tuple[str, ...]) -> list[str]:
+    off = [f"      off by {_switches(needs)}"] if needs else []
+    return [f"      {cls.summary}", f"      because {why}", *off]
+
+
+def _switches(needs: tuple[str, ...]) -> str:
     by_name = {field.name: field for field in choices()}
     flags = []
-    for name in step.needs:
+    for name in needs:
         words = by_name[name].metadata["words"] or ("false",)
         word = next(word for word in words if word in (*_OFF, "false"))
         flags.append(f"--{flag_of(by_name[name])}={word}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import AttnError, InternalError, PassError, PipelineError
+from .families import FAMILIES
 from .passes import PREFIX, Pass, PassContext, make_pass, pass_names
 from .report.topics import RUN, SWITCH, listen, tell
 
@@ -96,7 +97,7 @@ def parse_options(name: str, text: str | None) -> dict[str, str]:
 
 
 def stage_name(stage: Stage) -> str:
-    return stage.text if isinstance(stage, Foreign) else stage.label
+    return stage.text if isinstance(stage, Foreign) else stage.name
 
 
 def run_pipeline(
@@ -147,14 +148,14 @@ def run_pipeline(
 def listen_as_asked() -> None:
     """Shows what the environment's ATTNPASS_LOG names; AttnError for what it cannot name."""
     if os.environ.get(SWITCH):
-        listen(pass_names())
+        listen([name for name in pass_names() if name not in FAMILIES])
 
 
 def _say_what_is_untested(stages: Sequence[Stage]) -> None:
     """Warns, once a process, where passes mend an IREE that is not the installed one."""
     import attnpass
 
-    names = [stage.name for stage in stages if isinstance(stage, Pass) and stage.mended]
+    names = [stage.name for stage in stages if isinstance(stage, Pass) and stage.mends]
     if attnpass.untested and names:
         warnings.warn(f"{names[0]} {attnpass.untested}", RuntimeWarning, stacklevel=3)
         attnpass.untested = ""
@@ -207,13 +208,13 @@ def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: b
         with module.context:
             changed = stage.run(module, context)
     except ir.MLIRError as error:
-        raise mlir_error(error, f"pass '{stage.label}' failed", stage.label) from None
+        raise mlir_error(error, f"pass '{stage.name}' failed", stage.name) from None
     except AttnError:
         raise
     except Exception as error:
-        raise InternalError(error, stage.label) from error
+        raise InternalError(error, stage.name) from error
     if verify:
-        _verify(module, stage.label)
+        _verify(module, stage.name)
     return changed
 
 

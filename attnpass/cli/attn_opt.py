@@ -325,20 +325,26 @@ def _timing_text(times: list[tuple[str, float]]) -> str:
 
 def passes_text() -> str:
     """One line a pass (name, options with defaults, summary): those of the default pipeline first,
-    in the order in which they run, by phase."""
+    in the order in which they run, by phase, parts of a family with their reasons below it."""
+    from ..families import FAMILIES
     from ..passes import load_pass, pass_names
     from ..phases import PHASES
-    from ..pipeline import PipelineOptions, steps
+    from ..pipeline import PipelineOptions, reason_of, steps
 
     chosen = PipelineOptions(kernels="cost", cache="transposed")
     ours = dict.fromkeys(step.name for step in steps(chosen))
     lines: list[str] = []
+    listed: set[str] = set()
     for phase in PHASES:
         here = [name for name in ours if load_pass(name).phase == phase]
-        if here:
-            lines += [f"At the end of IREE's phase '{phase}':", *map(_pass_line, here)]
+        lines += [f"At the end of IREE's phase '{phase}':"] if here else []
+        for name in here:
+            parts = FAMILIES[name].parts if name in FAMILIES else ()
+            reasons = [f"  {_pass_line(part)}; {reason_of(load_pass(part))}" for part in parts]
+            lines += [_pass_line(name), *reasons]
+            listed |= {name, *parts}
     lines.append("Not in the default pipeline:")
-    lines += [_pass_line(name) for name in pass_names() if name not in ours]
+    lines += [_pass_line(name) for name in pass_names() if name not in listed]
     return "\n".join(lines) + "\n"
 
 

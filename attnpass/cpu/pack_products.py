@@ -179,6 +179,7 @@ class PackProducts(TargetPass):
 
     name = "attn-pack-products"
     summary = "CPUs: constant weights of products of many rows lie as loops read them"
+    why = "constant weights are packed once"
     backends = ("llvm-cpu",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -159,6 +159,7 @@ class Vectorize(Pass):
 
     name = "attn-vectorize"
     summary = "CPUs: attention as vector loops of our own"
+    why = "IREE multiplies scores one by one on CPUs"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
 

@@ -164,6 +164,10 @@ class VectorizeProducts(Pass):
 
     name = "attn-vectorize-products"
     summary = "CPUs: products with weights as vector loops of our own"
+    why = (
+        "IREE reads weights at a fraction of the memory's speed, and masks rows that its tiles do "
+        "not divide; before attention, beside which they stand, is loops itself"
+    )
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
 

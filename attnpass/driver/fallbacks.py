@@ -250,4 +250,4 @@ def left_out_at(module: ir.Operation, stages: Iterable[Stage]) -> dict[str, str]
 
 def mended_by(stage: Stage) -> str:
     """What goes wrong without a stage that changed the module; '' for nothing known."""
-    return stage.mended if isinstance(stage, Pass) else ""
+    return stage.mends if isinstance(stage, Pass) else ""

@@ -74,6 +74,7 @@ class ConvProducts(OpPass):
 
     name = "attn-conv-products"
     summary = "NVIDIA GPUs and CPUs: convolutions are products of patches"
+    why = "IREE's convolutions are a tenth as fast as products"
     backends = ("cuda", "llvm-cpu")
     what = "fitted"
 

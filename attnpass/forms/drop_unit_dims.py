@@ -20,6 +20,7 @@ class DropUnitDims(Pass):
 
     name = "attn-drop-unit-dims"
     summary = "keys and head dims lose what has size one beside another dim"
+    why = "IREE's folding leaves dims of size one beside others"
     phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -23,6 +23,7 @@ class JoinRepeats(OpPass):
 
     name = "attn-join-repeats"
     summary = "weights that are repeated along several dims are read as they lie"
+    why = "IREE copies weights that are repeated along dims it joins"
     what = "fitted"
     kind = "repeat"
 

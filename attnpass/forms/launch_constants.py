@@ -29,6 +29,7 @@ class LaunchConstants(Pass):
 
     name = "attn-launch-constants"
     summary = "one kernel for all steps of a sort"
+    why = "IREE has a kernel for each step of a sort"
     phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -42,6 +42,7 @@ class MatchReshapes(OpPass):
 
     name = "attn-match-reshapes"
     summary = "NVIDIA GPUs: reshapes with computed sizes cut and join dims"
+    why = "IREE fuses nothing across reshapes to computed sizes"
     ops = ("tensor.reshape",)
     backends = ("cuda",)
 

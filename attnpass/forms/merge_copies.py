@@ -59,6 +59,7 @@ class MergeCopies(Pass):
 
     name = "attn-merge-copies"
     summary = "pieces are written, and slices read, where they stand, not copied"
+    why = "IREE writes pieces before it copies them to where they stand"
     phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

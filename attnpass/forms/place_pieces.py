@@ -19,6 +19,7 @@ class PlacePieces(OpPass):
 
     name = "attn-place-pieces"
     summary = "pieces of a concat are copied once, not transposed and back"
+    why = "IREE transposes what it joins along inner dims, and turns it back"
     ops = ("tensor.concat",)
     what = "fitted"
 

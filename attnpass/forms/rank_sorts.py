@@ -56,6 +56,7 @@ class RankSorts(OpPass):
 
     name = "attn-rank-sorts"
     summary = "sorts are comparisons side by side"
+    why = "IREE sorts a row in one thread"
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:

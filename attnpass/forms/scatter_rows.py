@@ -45,6 +45,10 @@ class ScatterRows(OpPass):
 
     name = "attn-scatter-rows"
     summary = "caches are written by one index a row, not by a table of elements"
+    why = (
+        "IREE imports a write of rows of a cache as one of elements; before attn-fuse-pieces, "
+        "behind which nobody sees how the table of indices is made"
+    )
 
     what = "fitted"
 

@@ -48,6 +48,7 @@ class SelectWrites(OpPass):
 
     name = "attn-select-writes"
     summary = "few writes to a row are choices"
+    why = "IREE writes by index in one thread, one element after the other"
     phase = "start"
 
     what = "fitted"

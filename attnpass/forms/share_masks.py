@@ -108,6 +108,7 @@ class ShareMasks(Pass):
 
     name = "attn-share-masks"
     summary = "heads, sequences and rows read one mask where theirs are copies of it"
+    why = "a mask is read once, not once a head"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         dead_ops: DeadOps = []

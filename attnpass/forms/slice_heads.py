@@ -31,6 +31,7 @@ class SliceHeads(OpPass):
 
     name = "attn-slice-heads"
     summary = "parts of a packed tensor are sliced as heads, which needs no copy"
+    why = "IREE copies slices that are reshaped"
     ops = ("tensor.expand_shape", SLICE)
     what = "fitted"
     kind = "slice"

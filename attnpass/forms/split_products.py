@@ -42,6 +42,7 @@ class SplitProducts(OpPass):
 
     name = "attn-split-products"
     summary = "experts' weights are read as they lie"
+    why = "IREE transposes the weights of experts at each call"
     what = "fitted"
     kind = "product"
 

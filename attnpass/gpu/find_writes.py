@@ -52,6 +52,7 @@ class FindWrites(OpPass):
 
     name = "attn-find-writes"
     summary = "GPUs: elements find what is written to them"
+    why = "IREE writes by index in one thread, whatever is written"
     backends = ("cuda", "rocm")
     what = "fitted"
 

@@ -36,6 +36,7 @@ class FullWorkgroups(Pass):
 
     name = "attn-full-workgroups"
     summary = "CUDA: workgroups of several subgroups for elementwise kernels"
+    why = "IREE has a workgroup of 32 threads for 256 numbers, and few of these run at once"
     phase = "executable-configurations"
     backends = ("cuda",)
 

@@ -58,6 +58,7 @@ class FusePieces(OpPass):
 
     name = "attn-fuse-pieces"
     summary = "NVIDIA GPUs: parts of a tensor are put together where they are made"
+    why = "IREE copies parts of heads out and back in"
     backends = ("cuda",)
 
     what = "fitted"

@@ -48,6 +48,7 @@ class Moves(Pass):
 
     name = "attn-moves"
     summary = "CUDA: copies and transposes at memory speed"
+    why = "IREE copies lines of no whole vectors one element a thread"
     phase = "executable-configurations"
     backends = ("cuda",)
 

@@ -80,6 +80,7 @@ class ShortRows(Pass):
 
     name = "attn-short-rows"
     summary = "CUDA: workgroups that reduce many short rows, or one of odd size"
+    why = "IREE has a workgroup for each row of a head's norm"
     phase = "executable-configurations"
     backends = ("cuda",)
 

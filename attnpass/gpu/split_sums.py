@@ -45,6 +45,7 @@ class SplitSums(OpPass):
 
     name = "attn-split-sums"
     summary = "CUDA: long sums in parts"
+    why = "IREE has a workgroup for a sum, however long"
     backends = ("cuda",)
     what = "fitted"
 

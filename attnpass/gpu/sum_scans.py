@@ -40,6 +40,7 @@ class SumScans(OpPass):
 
     name = "attn-sum-scans"
     summary = "GPUs: running sums are made side by side"
+    why = "IREE adds up a running sum in one thread"
     backends = ("cuda", "rocm")
     what = "fitted"
 

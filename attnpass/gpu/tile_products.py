@@ -341,6 +341,7 @@ class TileProducts(TargetPass):
 
     name = "attn-tile-products"
     summary = "NVIDIA GPUs: rows of a product that fill no kernel tile as whole ones"
+    why = "IREE has tensor-core kernels for known sizes that fill their tiles only"
     backends = ("cuda",)
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

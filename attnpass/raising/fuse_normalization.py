@@ -102,6 +102,7 @@ class FuseNormalization(Pass):
 
     name = "attn-fuse-normalization"
     summary = "online attention and the division by its sum as attention"
+    why = "attention that divides by its sum itself has more kernels"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         divisions: list[ir.Operation] = []

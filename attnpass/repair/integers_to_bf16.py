@@ -22,6 +22,7 @@ class IntegersToBf16(OpPass):
 
     name = "attn-integers-to-bf16"
     summary = "CPUs: integers become bf16 by way of f32"
+    why = "IREE links no program that makes bf16 of integers on CPUs; behind loops that read codes"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
     mends = "integers and masks that become bf16 do not link on CPUs"

@@ -28,6 +28,7 @@ class MaskPositions(Pass):
 
     name = "attn-mask-positions"
     summary = "right numbers for score functions of positions: they become masks"
+    why = "IREE numbers positions wrong where it joins or cuts dims"
     mends = "scores by position are those of other positions"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -73,6 +73,7 @@ class OrderProducts(Pass):
 
     name = "attn-order-products"
     summary = "CUDA: products whose summed dims IREE pairs by their places"
+    why = "IREE pairs summed dims by their places; in kernels left so far"
     phase = "executable-configurations"
     mends = "products multiply the wrong numbers where dims are in other orders"
     backends = ("cuda",)

@@ -41,6 +41,7 @@ class PlainIndices(OpPass):
 
     name = "attn-plain-indices"
     summary = "PyTorch's reads and writes by index are imported right"
+    why = "the import takes negative positions as they are, and has no program for some indices"
     ops = (_READ, *_WRITES, _WRITES_ONE)
     phase = "start"
     mends = "writes by negative positions change other rows"

@@ -23,6 +23,7 @@ class SameTypes(Pass):
 
     name = "attn-same-types"
     summary = "GPUs: Q and K of two narrow types are cast to one"
+    why = "no kernel for GPUs multiplies two narrow types"
     mends = "attention on Q and K of two narrow types is not cast to one"
     backends = ("cuda", "rocm")
 

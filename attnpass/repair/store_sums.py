@@ -59,6 +59,7 @@ class StoreSums(Pass):
 
     name = "attn-store-sums"
     summary = "what a norm and others read stands in memory"
+    why = "IREE fuses a sum into its norm's kernel, and copies its rows there"
     mends = "norms of sums that a residual reads again do not compile for CPUs"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:

@@ -31,10 +31,9 @@ _shown: set[str] = set()
 
 def topic_of(pass_name: str) -> str:
     """The topic of what a pass says; its own name for most."""
-    name = pass_name.partition("{")[0]
-    if name in _PLAN:
+    if pass_name in _PLAN:
         return "plan"
-    return name.removeprefix(_PREFIX) or MODULE_TOPIC
+    return pass_name.removeprefix(_PREFIX) or MODULE_TOPIC
 
 
 def tell(topic: str, text: str, *arguments: object) -> None:

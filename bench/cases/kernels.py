@@ -283,7 +283,7 @@ def _compile(source: Path, target: Path, repeats: int, case: Case) -> None:
         tool = [sys.executable, "-m", "attnpass.cli.attn_compile", "--attn-target=sm_90"]
         tool += ["--attn-kernels=never", "--attn-products=never"]
     if casts:  # of 8 bits want the attnpass pass, and an architecture that has them
-        flags += ["--iree-cuda-target=sm_90", "--attn-pipeline=attn-lower-cuda{only=exp2}"]
+        flags += ["--iree-cuda-target=sm_90", "--attn-pipeline=attn-hardware-exp2"]
     subprocess.run([*tool, str(source), *flags, "-o", str(target)], check=True, timeout=300)
 
 

@@ -1,10 +1,10 @@
 // Few rows of head dim 576: 512 elements have a kernel, the scores of the others become its mask.
 // Many rows, one row, head dims with a kernel, other scores, f32 and a CPU stay as they are.
 
-// RUN: attn-opt %s --attn-fit-tiles='only=cut target=sm_80' --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-cut-heads=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --attn-fit-tiles='only=cut target=llvm-cpu' > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
-// RUN: attn-opt %s --attn-fit-tiles='only=cut target=gfx942' > %t.2 && diff %t.2 %t.1
+// RUN: attn-opt %s --attn-cut-heads=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
+// RUN: attn-opt %s --attn-cut-heads=target=gfx942 > %t.2 && diff %t.2 %t.1
 
 // WHY-COUNT-2: head dim 576 of Q and K is cut: 512 have a kernel, the scores of the last 64 are its mask
 // WHY-NOT: is cut

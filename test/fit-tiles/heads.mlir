@@ -1,9 +1,9 @@
 // Head dims without a kernel get zeros on a GPU where wider ones have one; those that have
 // one, decode and types without a kernel stay, and so does all on a CPU.
 
-// RUN: attn-opt %s --attn-fit-tiles='only=heads target=sm_80' --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-pad-heads=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --attn-fit-tiles='only=heads target=llvm-cpu' > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
+// RUN: attn-opt %s --attn-pad-heads=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 // WHY: head dims 72 and 72 are padded with zeros to 80 and 80, which have a kernel
 // WHY: head dims 64 and 40 are padded with zeros to 64 and 64, which have a kernel

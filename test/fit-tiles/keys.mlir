@@ -1,9 +1,9 @@
 // A number of keys that fills no kernel tile gets masked ones added for a GPU; one that does,
 // decode, an unknown number and types without a kernel stay, and so does all on a CPU.
 
-// RUN: attn-opt %s --attn-fit-tiles='only=keys target=sm_80' --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-pad-keys=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --attn-fit-tiles='only=keys target=llvm-cpu' > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
+// RUN: attn-opt %s --attn-pad-keys=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 // WHY: 333 keys are padded to 352, whole kernel tiles, the added ones masked
 // WHY: 333 keys are padded to 384

@@ -1,9 +1,9 @@
 // A number of keys known only at run time gets a mask on GPUs; a known one, one under a mask
 // already, and one for a CPU do not.
 
-// RUN: attn-opt %s --attn-fit-tiles='only=mask target=sm_80' --remarks 2> %t.txt | FileCheck %s
+// RUN: attn-opt %s --attn-mask-dynamic-keys=target=sm_80 --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// RUN: attn-opt %s --attn-fit-tiles='only=mask target=llvm-cpu' | FileCheck %s --check-prefix=CPU
+// RUN: attn-opt %s --attn-mask-dynamic-keys=target=llvm-cpu | FileCheck %s --check-prefix=CPU
 // CPU-NOT: linalg.fill
 
 // WHY: attention at {{.*}}:{{[0-9]+}}:8: a mask that hides nothing is added

@@ -1,9 +1,9 @@
 // An unknown number of keys, and of rows, becomes whole kernel tiles for a GPU; a known one,
 // decode, masks by row only and types without a kernel stay, and so does all on a CPU.
 
-// RUN: attn-opt %s --attn-fit-tiles='only=tiles target=sm_80' --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-tile-dynamic=target=sm_80 --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --attn-fit-tiles='only=tiles target=llvm-cpu' > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
+// RUN: attn-opt %s --attn-tile-dynamic=target=llvm-cpu > %t.0 && attn-opt %s > %t.1 && diff %t.0 %t.1
 
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked
 // WHY: the unknown number of keys is viewed as tiles of 64, the last one masked, that of rows is viewed as tiles of 128

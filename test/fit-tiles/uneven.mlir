@@ -1,6 +1,6 @@
 // Over an unknown number of keys, heads that IREE's kernels for CUDA cannot pad are written out.
 
-// RUN: attn-opt %s -p 'attn-fit-tiles{only=mask target=sm_90}' --report=%t.json | FileCheck %s
+// RUN: attn-opt %s -p 'attn-mask-dynamic-keys{target=sm_90}' --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY: two products and a softmax now, as its number of keys is unknown: IREE 3.13 has no whole tiles for head dims 64 and 72
 // WHY: a mask that hides nothing is added

@@ -1,7 +1,7 @@
 // Weights and results are rounded to bf16 two at a time, the tanh of a soft-cap is one power of
 // two and one reciprocal. Older machines round as IREE does; a tanh that is not of f32 is left.
 
-// DEFINE: %{kernels} = --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-lower-cuda{only=exp2}
+// DEFINE: %{kernels} = --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %{kernels} --iree-cuda-target=sm_75 | FileCheck %s --check-prefix=OLD

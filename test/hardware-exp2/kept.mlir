@@ -1,7 +1,7 @@
 // A kernel of which IREE complains while it lowers it is left to IREE, with its words.
 
 // DEFINE: %{kernels} = --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --compile-to=executable-configurations
-// RUN: attn-compile %s %{kernels} --attn-pipeline=attn-lower-cuda{only=exp2} --attn-summary 2> %t.txt | FileCheck %s
+// RUN: attn-compile %s %{kernels} --attn-pipeline=attn-hardware-exp2 --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // CHECK: func.func @main_dispatch_0_attention

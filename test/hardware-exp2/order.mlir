@@ -1,7 +1,7 @@
 // Without tensor cores a product whose result has its dims in another order than the loops gets
 // other loops: IREE lowers it to wrong numbers. One in the usual order stays.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-lower-cuda{only=exp2} --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
+// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2 --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: kernel turned_dispatch_0_attention{{.*}}: {{[12]}} product(s) have their loops put in the order of the result's dims: of another order IREE 3.13 makes wrong numbers
 // WHY-NOT: product(s) have their loops

@@ -1,7 +1,7 @@
 // Products in registers whose factors have the dims that are summed over in different orders get
 // one order: IREE multiplies numbers by their places. Factors that agree stay.
 
-// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-lower-cuda{only=exp2} --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
+// RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-hardware-exp2 --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s --iree-hal-target-device=cuda --compile-to=executable-configurations --attn-pipeline=attn-order-products --iree-cuda-target=sm_80 --attn-summary 2> %t.txt | FileCheck %s --check-prefix=ALONE
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt

@@ -473,7 +473,7 @@ PROBES = {
     ),
     "arithmetic on fp8 numbers": Probe(
         modules.SUM_OF_FP8,
-        "attn-lower-cuda{only=casts}",
+        "attn-fp8-casts",
         FAILED,
         "compiled",
         error="fadd|unrealized_conversion_cast",
@@ -548,7 +548,7 @@ PROBES = {
     ),
     "dims in another order behind IREE's folding": _other_order("attn-order-dims"),
     "keys of unknown number": interpreted(
-        Form(*ONE, dynamic="k", sizes=sizes(m=4, k=5, d=8, n=8)), "attn-fit-tiles{only=mask}"
+        Form(*ONE, dynamic="k", sizes=sizes(m=4, k=5, d=8, n=8)), "attn-mask-dynamic-keys"
     ),
     "repeats of keys": _repeats("k", WRONG),
     "repeats of V's columns": _repeats("v", CRASHED),

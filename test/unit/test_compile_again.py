@@ -84,9 +84,9 @@ def test_wrong_numbers_that_are_no_longer_mended_are_told() -> None:
     assert "known-wrong: rows are NaN, since attn-hidden-rows is left out" in events(search)
 
 
-def test_what_mends_stays_where_the_same_pass_is_left_out_for_speed() -> None:
-    fits, masks = (f"attn-fit-tiles{{only={part}}}" for part in ("cut,heads,tiles", "mask"))
-    stages = parse_pipeline(f"{fits},{masks}")
+def test_what_mends_stays_where_others_of_its_family_are_left_out() -> None:
+    fits, masks = "attn-tile-dynamic", "attn-mask-dynamic-keys"
+    stages = parse_pipeline("attn-fit-tiles{only=tile-dynamic,mask-dynamic-keys}")
     changed = {stage_name(stage): mended_by(stage) for stage in stages}
     tried, search = compiles(changed, fits)
     assert tried == ["nothing", "configurations"]

@@ -20,6 +20,7 @@ ROOMS = (
     "attention",
     "machines",
     "passes",
+    "families",
     "kernels",
     "codegen",
     "layout",

@@ -11,7 +11,8 @@ from attnpass import plugins
 from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
-from attnpass.passes import ALIASES, REGISTRY, Pass, load_pass
+from attnpass.families import FAMILIES
+from attnpass.passes import REGISTRY, Pass, PassFamily, load_pass
 from attnpass.phases import phase_index
 from attnpass.pipeline import (
     STEPS,
@@ -19,34 +20,55 @@ from attnpass.pipeline import (
     choices,
     default_pipeline,
     left_out_by,
+    reason_of,
     shown,
     steps,
 )
 from attnpass.plugins import Plugin
 from attnpass.runner import parse_pipeline, stage_name
 
+PASSES = [name for step in STEPS for name in step.passes]
 EVERYTHING = PipelineOptions(kernels="always", products="always", cache="transposed")
 
 
 def test_steps_stand_in_the_order_in_which_they_run() -> None:
     places = [phase_index(load_pass(step.name).phase) for step in STEPS]
     assert places == sorted(places)
-    assert len({step.label for step in STEPS}) == len(STEPS)
+    assert len(PASSES) == len({*PASSES})
+    assert len(STEPS) <= 45, "what stands side by side for one reason is a family"
 
 
 def test_each_step_is_a_pass_and_needs_options_that_there_are() -> None:
     names = {field.name for field in choices()}
     for step in STEPS:
         assert step.name in REGISTRY and step.why
-        assert set(step.needs) <= names
+        assert {option for name in step.passes for option in step.needed(name)} <= names
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_family_says_what_its_parts_say(family: type[PassFamily]) -> None:
+    parts = [load_pass(name) for name in family.parts]
+    assert REGISTRY[family.name].endswith(f":{family.__name__}")
+    assert all(reason_of(part) for part in parts)
+    assert {part.phase for part in parts} == {family.phase}
+    backends = {name for part in parts for name in part.backends}
+    assert {*family.backends} == (backends if all(part.backends for part in parts) else set())
+    assert {*family.needs} <= {*family.parts}
+
+
+def test_a_family_runs_the_parts_that_are_named() -> None:
+    every = parse_pipeline("attn-fit-tiles{target=sm_80}")
+    assert [stage_name(stage) for stage in every] == list(FAMILIES["attn-fit-tiles"].parts)
+    assert all(stage.target == "sm_80" for stage in every)  # pyright: ignore
+    named = parse_pipeline("attn-fit-tiles{only=pad-keys,cut-heads}")
+    assert [stage_name(stage) for stage in named] == ["attn-cut-heads", "attn-pad-keys"]
 
 
 def test_the_text_holds_the_steps_and_their_options() -> None:
     kernels = {"kernels": "cost", "products": "cost"}
     text = default_pipeline("always", cache="transposed", table="a,b.json", **kernels)
     stages = parse_pipeline(text)
-    wanted = [step.label for step in steps(dataclasses.replace(EVERYTHING, mode="always"))]
-    assert [stage_name(stage) for stage in stages] == wanted
+    assert [stage_name(stage) for stage in stages] == PASSES
     by_name = {stage_name(stage): stage for stage in stages}
     assert by_name["attn-propagate-layout"].mode == "always"  # pyright: ignore
     assert by_name["attn-configure"].source == "{a,b.json}"  # pyright: ignore
@@ -55,8 +77,9 @@ def test_the_text_holds_the_steps_and_their_options() -> None:
 @pytest.mark.parametrize("field", [f for f in choices() if f.default is True], ids=lambda f: f.name)
 def test_each_switch_leaves_something_out(field: dataclasses.Field[bool]) -> None:
     gone = left_out_by(**{field.name: False})
-    kept = {step.label for step in steps(dataclasses.replace(EVERYTHING, **{field.name: False}))}
-    assert gone and gone | kept == {step.label for step in STEPS} and not gone & kept
+    text = default_pipeline(**{**vars(EVERYTHING), field.name: False})
+    kept = {stage_name(stage) for stage in parse_pipeline(text)}
+    assert gone and gone | kept == {*PASSES} and not gone & kept
 
 
 @pytest.mark.parametrize("kind", [PassOptions, CompileOptions])
@@ -95,9 +118,9 @@ def test_backends_of_flags(flags: str, wanted: set[str]) -> None:
 @pytest.mark.parametrize("backend", ["cuda", "rocm", "llvm-cpu"])
 def test_what_is_shown_for_a_backend(backend: str) -> None:
     text = shown(PipelineOptions(), [backend])
-    names = {line.strip().partition("{")[0] for line in text.splitlines() if "attn-" in line[:8]}
-    wanted = {step.name for step in steps(PipelineOptions())}
-    assert names == {name for name in wanted if load_pass(name).concerns([backend])}
+    names = {line.strip().partition("{")[0] for line in text.splitlines() if "attn-" in line[:9]}
+    here = [name for step in steps(PipelineOptions()) for name in (step.name, *step.passes)]
+    assert names == {name for name in here if load_pass(name).concerns([backend])}
     assert ("attn-vectorize" in names) == (backend == "llvm-cpu")
 
 
@@ -128,21 +151,26 @@ def test_a_plugins_pass_joins_behind_the_step_that_it_names(
     assert "attn-last" in shown(PipelineOptions())
 
 
-@pytest.mark.parametrize("after", ["attn-pad-keys", "attn-fit-tiles{only=keys}", "attn-fit-tiles"])
-def test_a_plugins_pass_joins_behind_a_part(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
-    """By the part's old name, by its own, and behind the last part of the pass."""
+@pytest.mark.parametrize(
+    ("after", "behind"),
+    [
+        ("attn-pad-keys", "attn-pad-keys"),
+        ("attn-fit-tiles", "attn-pad-keys"),
+        ("attn-tensor-and", "attn-tensor-and"),
+        ("attn-repair-imports", "attn-bounded-scatters"),
+    ],
+)
+def test_a_plugins_pass_joins_behind_a_part(
+    monkeypatch: pytest.MonkeyPatch, after: str, behind: str
+) -> None:
+    """Or behind the last part of a family, and no part is lost."""
     monkeypatch.setattr(Last, "after", after)
     _plugin(monkeypatch, Last)
-    labels = [step.label for step in steps(PipelineOptions())]
-    assert labels[labels.index("attn-fit-tiles{only=keys}") + 1] == "attn-last"
-
-
-@pytest.mark.parametrize("alias", ALIASES)
-def test_an_old_name_is_a_part_of_a_pass(alias: str) -> None:
-    now, only = ALIASES[alias]
-    (old, new) = parse_pipeline(f"{alias},{now}{{only={only}}}")
-    assert old == new and stage_name(old) == f"{now}{{only={only}}}"
-    assert alias not in REGISTRY
+    names = [stage_name(stage) for stage in parse_pipeline(default_pipeline())]
+    assert names[names.index(behind) + 1] == "attn-last"
+    monkeypatch.setattr(Last, "after", "")
+    names.remove("attn-last")
+    assert names == [stage_name(stage) for stage in parse_pipeline(default_pipeline())]
 
 
 def test_a_plugins_pass_behind_no_step(monkeypatch: pytest.MonkeyPatch) -> None:

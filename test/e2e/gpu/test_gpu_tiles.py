@@ -20,7 +20,7 @@ import attnpass
 from attnpass import Report
 from attnpass.pipeline import default_pipeline
 
-PASSES = "attn-fit-tiles{only=heads,tiles target=sm_80}"
+PASSES = "attn-fit-tiles{only=pad-heads,tile-dynamic target=sm_80}"
 CASES = {
     "unknown_keys": Case(2, 20, 61, 64, "f16", dynamic="k"),
     "rows_left_over": Case(2, 200, 61, 64, "f16", "i1", dynamic="k"),
@@ -113,7 +113,7 @@ def test_heads_last() -> None:
 
 
 # Behind the cut llvm-cpu needs loops of ours: its own code is wrong at such head dims.
-CUT = "attn-fit-tiles{only=cut target=sm_80}," + default_pipeline(
+CUT = "attn-cut-heads{target=sm_80}," + default_pipeline(
     "cost", configure=True, hardware_exp2=False, shared_memory=False
 )
 # What is cut are the heads of Q and K: those of V may be narrow.

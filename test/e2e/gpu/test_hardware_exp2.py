@@ -197,7 +197,7 @@ def test_a_mask_for_an_unknown_number_of_keys_changes_nothing() -> None:
     q, k, v = random_inputs(np.float32)
     plain = compile_and_run(text, [q, k, v])
     masked = compile_and_run(
-        text, [q, k, v], mode="cost", pipeline="attn-fit-tiles{only=mask target=sm_80}"
+        text, [q, k, v], mode="cost", pipeline="attn-mask-dynamic-keys{target=sm_80}"
     )
     wanted = reference(q, k, v)
     assert rel_error(plain, wanted) < 1e-6

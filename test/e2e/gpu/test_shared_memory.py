@@ -159,7 +159,7 @@ def parsed(text: str) -> ir.Module:
 def rewritten(text: str) -> tuple[ir.Module, list[str]]:
     """A lowered module after the pass, and what that said."""
     module = parsed(text)
-    return module, sentences(attnpass.run(module, "attn-lower-cuda{only=shared-memory}"))
+    return module, sentences(attnpass.run(module, "attn-shared-memory"))
 
 
 class Kernel:

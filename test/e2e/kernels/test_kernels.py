@@ -145,7 +145,7 @@ def test_a_projection_delivers_the_layout_that_the_kernel_wants() -> None:
     import attnpass
 
     report = attnpass.Report()
-    pipeline = "attn-propagate-layout{operands=v,k,q},attn-use-kernels,attn-lower-cuda{only=exp2}"
+    pipeline = "attn-propagate-layout{operands=v,k,q},attn-use-kernels,attn-hardware-exp2"
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
     data = attnpass.compile_str(PROJECTED, pipeline=pipeline, report=report, extra_args=flags)
     decisions = {operand.operand: operand for operand in report.attentions[0].operands}

@@ -17,7 +17,9 @@ import attnpass
 RAISE = "attn-raise{mode=always}"
 BEHIND = "attn-fuse-normalization,attn-mask-positions,attn-share-masks"
 LAYOUT = "attn-propagate-layout"
-FOR_TILES = "attn-fit-tiles{only=heads,tiles,mask},attn-join-dims,attn-fit-tiles{only=keys}"
+FOR_TILES = (
+    "attn-fit-tiles{only=pad-heads,tile-dynamic,mask-dynamic-keys},attn-join-dims,attn-pad-keys"
+)
 PIPELINES = [
     RAISE,
     f"{RAISE},{BEHIND},{LAYOUT}{{mode=always operands=v,k,q}}",
