@@ -24,6 +24,10 @@ import os, signal, sys, time
 from attnpass.cli.diagnostics import run_tool
 from attnpass.cli.guard import guarded
 
+def behind():
+    print("behind", flush=True)
+    time.sleep(0.5)
+
 def body():
     print(os.getpid(), flush=True)
     {body}
@@ -124,7 +128,8 @@ def test_what_hears_no_signal_is_killed(number: signal.Signals, code: int, says:
     process.send_signal(number)
     before = time.monotonic()
     _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - before < 2
+    # Long before it ends by itself.
+    assert time.monotonic() - before < 30
     assert (process.returncode, errors) == (code, says)
     assert gone(child)
 
@@ -155,9 +160,9 @@ def test_an_interrupt_of_a_walk_is_one() -> None:
 
 
 def test_an_interrupt_behind_the_work_is_too_late() -> None:
-    process = start("import atexit; atexit.register(time.sleep, 1); return 0")
+    process = start("import atexit; atexit.register(behind); return 0")
     child_of(process)
-    time.sleep(0.5)
+    assert process.stdout is not None and process.stdout.readline() == "behind\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
