@@ -16,7 +16,6 @@ help: ## list the targets
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("attnpass needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 

@@ -1,12 +1,15 @@
 """What Python's tests share: compiles by commands that are loaded once, the rule that each pass
-says what it has changed, and hypothesis profiles: the same few examples each time, or, with
-ATTNPASS_EXAMPLES=<count> in the environment, that many random ones per property."""
+says what it has changed, numbers of PyTorch that no other test changes, and hypothesis profiles:
+the same few examples each time, or, with ATTNPASS_EXAMPLES=<count> in the environment, that many
+random ones per property."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
+import pytest
 import warm
 from hypothesis import HealthCheck, settings
 
@@ -26,6 +29,14 @@ if "ATTNPASS_EXAMPLES" in os.environ:
         suppress_health_check=slow,
     )
     settings.load_profile("more")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """What a test draws from PyTorch does not depend on which tests its process ran before."""
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
+
 
 # `attnpass.compile_str` and what else runs attn-compile as a command.
 tools.attn_compile_command = lambda *arguments: [*warm.command("attn-compile"), *arguments]

@@ -72,10 +72,22 @@ def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
     return found
 
 
+# What Linux calls the instructions that compilers use for a CPU.
+_NEEDS = {
+    "haswell": {"avx2", "bmi2", "f16c", "fma"},
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+
+
+def runs_here(cpu: str) -> bool:
+    """Whether code for a CPU runs on this one; elsewhere it ends the process."""
+    needs, cpuinfo = _NEEDS.get(cpu, set()), Path("/proc/cpuinfo")
+    return not needs or (cpuinfo.exists() and needs <= {*cpuinfo.read_text().split()})
+
+
 def has_avx512() -> bool:
-    """Whether code for x86-64-v4 or a Zen 4 runs here; elsewhere it ends the process."""
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and "avx512f" in cpuinfo.read_text()
+    """Whether code for x86-64-v4 or a Zen 4 runs here."""
+    return runs_here("x86-64-v4")
 
 
 def has_gpu() -> bool:

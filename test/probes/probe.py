@@ -162,7 +162,7 @@ def _in_child(
     """What `work` makes of a program in another process, or how it failed."""
     more = ("cuda",) if probe.place == "gpu" else ()
     try:
-        return _pool().submit(work, program, list(probe.inputs), *more).result(timeout=60)
+        return _pool().submit(work, program, list(probe.inputs), *more).result(timeout=300)
     except BrokenProcessPool:
         _pool.cache_clear()
         return CRASHED

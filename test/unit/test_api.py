@@ -180,7 +180,7 @@ def test_without_iree_the_import_says_so() -> None:
         [sys.executable, "-I", "-S", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1
@@ -201,7 +201,7 @@ def test_the_tools_import_little() -> None:
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -39,7 +39,7 @@ def opt(*arguments: str, folder: Path, **kwargs) -> subprocess.CompletedProcess[
         cwd=folder,
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
         check=False,
         **kwargs,
     )
@@ -235,11 +235,11 @@ def test_a_full_disk(arguments: list[str], folder: Path) -> None:
 
 def test_closed_streams(folder: Path) -> None:
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command("good.mlir")]
-    done = subprocess.run(shell, cwd=folder, env=ENVIRONMENT, capture_output=True, timeout=60)
+    done = subprocess.run(shell, cwd=folder, env=ENVIRONMENT, capture_output=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr == b"<stdout>: error: cannot write it: standard output is closed\n"
     shell = ["sh", "-c", 'exec "$@" <&-', "sh", *command("-")]
-    done = subprocess.run(shell, cwd=folder, env=ENVIRONMENT, capture_output=True, timeout=60)
+    done = subprocess.run(shell, cwd=folder, env=ENVIRONMENT, capture_output=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr == b"<stdin>: error: cannot read it: standard input is closed\n"
 
@@ -269,13 +269,13 @@ def test_an_interrupt_is_told(folder: Path) -> None:
         process.kill()
         pytest.skip("needs /proc to see that the tool waits for input")
     # It waits for its input once its command line is read.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not _waits_for_input(process.pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     # Its input stays open until it has ended: a terminal's does.
-    process.wait(timeout=30)
-    output, errors = process.communicate(timeout=30)
+    process.wait(timeout=300)
+    output, errors = process.communicate(timeout=300)
     assert (process.returncode, output, errors) == (130, b"", b"attn-opt: interrupted\n")
 
 

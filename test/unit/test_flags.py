@@ -179,5 +179,5 @@ def test_a_command_in_an_error_can_be_pasted(tmp_path: Path) -> None:
     with pytest.raises(attnpass.CompilerToolError) as caught:
         attnpass.compile_file(path, mode="never", extra_args=["--iree-hal-target-device=local[0]"])
     line = str(caught.value).partition("Invoked with:\n")[2].strip()
-    again = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60)
+    again = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=300)
     assert again.returncode == 1 and "it's a model.mlir:1:18: error" in again.stderr

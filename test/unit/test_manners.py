@@ -63,7 +63,7 @@ def test_names_that_are_no_utf_8(tool: str, tmp_path: Path) -> None:
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -105,7 +105,7 @@ def test_without_iree(command: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
         text=True,
     )

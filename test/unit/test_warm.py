@@ -42,7 +42,7 @@ def test_a_command_ends_with_its_client() -> None:
     # Nobody holds its output any more, though its input goes on.
     reader = threading.Thread(target=client.stdout.read, daemon=True)
     reader.start()
-    reader.join(60)
+    reader.join(300)
     assert not reader.is_alive()
     client.stdin.close()
     client.wait()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, run_module, runs_here
 
 from attnpass import Report
 
@@ -208,4 +208,5 @@ def test_numbers_and_places(form: Form, level: str, cpu: str) -> None:
     narrow = 0 if is_stored else 1 if form.wide_key else 2
     assert [len(report.found(what)) for what in ("stored", "note")] == [2 * is_stored, narrow]
     given, wanted = _inputs(form)
-    assert rel_error(run_module(vmfb, given), wanted) < _ERRORS[form.kind]
+    if runs_here(cpu):
+        assert rel_error(run_module(vmfb, given), wanted) < _ERRORS[form.kind]

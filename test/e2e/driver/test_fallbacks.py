@@ -9,6 +9,7 @@ import pytest
 from attention_form import Form
 from gpu_module import lower, run_gpu_module
 from helpers import compile_text, rel_error, run_module
+from iree.compiler import ir
 
 import attnpass
 
@@ -133,59 +134,81 @@ def test_one_value_as_q_k_and_v_of_few_rows(pipeline: str | None) -> None:
     assert rel_error(result, weights / weights.sum(-1, keepdims=True) @ x) < 3e-4
 
 
-@pytest.mark.parametrize("out", ["nb", "bnh", "nhb"])
-@pytest.mark.parametrize(("head", "width"), [(64, 64), (128, 64)])
-def test_decode_with_the_width_before_batches(out: str, head: int, width: int) -> None:
-    """Its lanes lie along V's columns wherever that dim stands; numbers by the interpreter."""
-    batch = "b" if out == "nb" else "bh"
-    sizes = (("b", 2), ("k", 64), ("d", head), ("n", width))
-    form = Form(f"{batch}d", f"{batch}kd", f"{batch}kn", out, sizes=sizes)
-    report = attnpass.Report()
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    text = attnpass.compile_str(form.text("main"), extra_args=flags, report=report)
-    assert text and report.found("configured")
-    (result,) = run_gpu_module(lower(text.decode()), form.inputs())
-    assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 3e-4
+# Decode, whose lanes lie along V's columns wherever that dim stands in the result.
+DECODE = {
+    f"decode_{out}_{head}": Form(
+        *("bd bkd bkn" if out == "nb" else "bhd bhkd bhkn").split(),
+        out,
+        sizes=(("b", 2), ("k", 64), ("d", head), ("n", 64)),
+    )
+    for out in ("nb", "bnh", "nhb")
+    for head in (64, 128)
+}
+# f32 tiles with the width before rows; rows that the mask leaves empty.
+SMALL = (("b", 2), ("k", 32), ("d", 16), ("n", 16), ("m", 16))
+WIDTH_FIRST = {
+    f"width_first_{out}_{mask}_{dynamic}": Form(
+        *("bmd", "bkd", "bkn", out),
+        mask=mask,
+        dynamic=dynamic,
+        hidden="inf" if mask else "",
+        sizes=SMALL,
+    )
+    for out in ("bnm", "nmb")
+    for mask, dynamic in (("mk", ""), ("", "k"), ("mk", "mk"))
+}
+# Unknown keys, and rows that leave a tile incomplete.
+INCOMPLETE = {
+    f"incomplete_{kind}_{out}": Form(
+        out=out,
+        kinds=(kind, kind, kind, "f32"),
+        dynamic="k",
+        sizes=(("b", 1), ("k", 40), ("d", 16), ("n", 16), ("m", rows)),
+    )
+    for kind, out, rows in (
+        ("f16", "bmn", 136),
+        ("f16", "bnm", 24),
+        ("f32", "bmn", 24),
+        ("f32", "bnm", 24),
+    )
+}
+CONFIGURED = {**DECODE, **WIDTH_FIRST, **INCOMPLETE}
 
 
-@pytest.mark.parametrize("out", ["bnm", "nmb"])
-@pytest.mark.parametrize(("mask", "dynamic"), [("mk", ""), ("", "k"), ("mk", "mk")])
-def test_f32_tiles_with_the_width_before_rows(out: str, mask: str, dynamic: str) -> None:
-    """Configured without a fallback; a row that the mask leaves empty is 0, though V has a NaN."""
-    sizes = (("b", 2), ("k", 32), ("d", 16), ("n", 16), ("m", 16))
-    hidden = "inf" if mask else ""
-    form = Form("bmd", "bkd", "bkn", out, mask=mask, dynamic=dynamic, hidden=hidden, sizes=sizes)
-    _, report = compile_for_cuda(form.text("main"))
-    assert not report.events and report.found("configured")
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    text = attnpass.compile_str(form.text("main"), extra_args=flags)
-    assert text
+@pytest.fixture(scope="module")
+def configured(tmp_path_factory: pytest.TempPathFactory) -> ir.Module:
+    """The kernels of all of them, each configured, compiled whole without a fallback."""
+    folder = tmp_path_factory.mktemp("phases")
+    text = "".join(form.text(name) for name, form in CONFIGURED.items())
+    _, report = compile_for_cuda(text, f"--dump-compilation-phases-to={folder}")
+    assert not report.events
+    functions = {record.op.function for record in report.found("configured")}
+    assert {name for name in CONFIGURED if any(name in one for one in functions)} == {*CONFIGURED}
+    (path,) = folder.glob("*.executable-configurations.mlir")
+    return lower(path.read_text())
+
+
+@pytest.mark.parametrize("name", [*DECODE, *INCOMPLETE])
+def test_numbers_of_what_is_configured(name: str, configured: ir.Module) -> None:
+    form = CONFIGURED[name]
+    (result,) = run_gpu_module(configured, form.inputs(), name)
+    tolerance = 3e-4 if name in DECODE else 1e-3
+    assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < tolerance
+
+
+@pytest.mark.parametrize("name", WIDTH_FIRST)
+def test_f32_tiles_with_the_width_before_rows(name: str, configured: ir.Module) -> None:
+    """A row that the mask leaves empty is 0, though V has a NaN."""
+    form = WIDTH_FIRST[name]
     given = form.inputs()
     given[2][:, 0, 0] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
-        (result,) = run_gpu_module(lower(text.decode()), given)
+        (result,) = run_gpu_module(configured, given, name)
     made, wanted = (
-        np.einsum(f"{out}->mbn", np.asarray(x, np.float64)) for x in (result, form.wanted()[0])
+        np.einsum(f"{form.out}->mbn", np.asarray(x, np.float64)) for x in (result, form.wanted()[0])
     )
     assert rel_error(made[..., 1:], wanted[..., 1:]) < 3e-4
-    assert not (mask and made[0].any())
-
-
-@pytest.mark.parametrize(
-    ("kind", "out", "rows"),
-    [("f16", "bmn", 136), ("f16", "bnm", 24), ("f32", "bmn", 24), ("f32", "bnm", 24)],
-)
-def test_unknown_keys_and_rows_that_leave_a_tile_incomplete(kind: str, out: str, rows: int) -> None:
-    """Configured without a fallback; numbers by the interpreter."""
-    sizes = (("b", 1), ("k", 40), ("d", 16), ("n", 16), ("m", rows))
-    form = Form(out=out, kinds=(kind, kind, kind, "f32"), dynamic="k", sizes=sizes)
-    _, report = compile_for_cuda(form.text("main"))
-    assert not report.events and report.found("configured")
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    text = attnpass.compile_str(form.text("main"), extra_args=flags)
-    assert text
-    (result,) = run_gpu_module(lower(text.decode()), form.inputs())
-    assert rel_error(np.asarray(result, np.float64), form.wanted()[0]) < 1e-3
+    assert not (form.mask and made[0].any())
 
 
 # One row over 12 keys, all results from numbers, all of them returned.

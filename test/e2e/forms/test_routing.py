@@ -4,13 +4,14 @@ own ops stand for, at each level."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, compile_text, rel_error, run_module
+from helpers import CPU, compile_text, rel_error, renamed, run_module, symbol
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
@@ -46,6 +47,16 @@ def _compiled(text: str, level: str = "O2", said: str = "", kind: str = "torch")
     return binary
 
 
+def _together(texts: Mapping[str, str], level: str, said: str) -> bytes:
+    """A program with a function of each name, of each of which that is said."""
+    report, text = Report(), "".join(renamed(text, name) for name, text in texts.items())
+    flags = [f"--iree-opt-level={level}"]
+    binary = compile_text(text, mode="cost", input_type="torch", flags=flags, report=report)
+    told = [record.op.function for record in report.records if said in str(record)]
+    assert {function.removesuffix("$async") for function in told} == {*texts}
+    return binary
+
+
 def _topk(shape: tuple[int, ...], k: int, dim: int, largest: bool, kind: str) -> str:
     x = _tensor(shape, kind)
     kept = (*shape[: dim % len(shape)], k, *shape[dim % len(shape) + 1 :])
@@ -71,24 +82,36 @@ def _numbers(shape: tuple[int, ...], kind: str) -> np.ndarray:
     return given.astype(KINDS[kind])
 
 
-@pytest.mark.parametrize(
-    ("shape", "k", "dim", "kind", "level"),
-    [
-        *[((33, 8), 2, -1, "f32", level) for level in LEVELS],
-        *[((33, 8), 2, -1, kind, "O2") for kind in KINDS if kind != "f32"],
-        ((5, 64), 64, 1, "f32", "O2"),
-        ((7, 3, 6), 2, 1, "f32", "O2"),
-        ((19,), 5, 0, "f32", "O2"),
-        # Among the runs that hold the largest: one is filled up, a dim is behind.
-        ((3, 2053), 50, -1, "f16", "O2"),
-        ((2, 2064, 2), 5, 1, "f32", "O2"),
-    ],
-)
+LARGEST = [
+    *[((33, 8), 2, -1, "f32", level) for level in LEVELS],
+    *[((33, 8), 2, -1, kind, "O2") for kind in KINDS if kind != "f32"],
+    ((5, 64), 64, 1, "f32", "O2"),
+    ((7, 3, 6), 2, 1, "f32", "O2"),
+    ((19,), 5, 0, "f32", "O2"),
+    # Among the runs that hold the largest: one is filled up, a dim is behind.
+    ((3, 2053), 50, -1, "f16", "O2"),
+    ((2, 2064, 2), 5, 1, "f32", "O2"),
+]
+
+
+@cache
+def _largest(level: str) -> bytes:
+    """Functions for the largest and for the smallest of each case of this level."""
+    texts = {
+        symbol("topk", *case, kind, largest): _topk(*case, largest, kind)
+        for *case, kind, its_level in LARGEST
+        for largest in (True, False)
+        if its_level == level
+    }
+    return _together(texts, level, "side by side")
+
+
+@pytest.mark.parametrize(("shape", "k", "dim", "kind", "level"), LARGEST)
 def test_largest(shape: tuple[int, ...], k: int, dim: int, kind: str, level: str) -> None:
     x = _numbers(shape, kind)
     for largest in (True, False):
-        text = _topk(shape, k, dim, largest, kind)
-        values, places = run_module(_compiled(text, level, "side by side"), [x])
+        name = symbol("topk", shape, k, dim, kind, largest)
+        values, places = run_module(_largest(level), [x], name)
         key = x.astype(np.float64)
         order = np.argsort(-key if largest else key, axis=dim, kind="stable")
         wanted = np.take(order, range(k), dim)
@@ -259,16 +282,26 @@ def _written(x: np.ndarray, dim: int, at: np.ndarray, new: Any, adds: bool) -> n
     return wanted
 
 
-@pytest.mark.parametrize(
-    ("shape", "index", "dim", "name", "level"),
-    [
-        *[((9, 8), (9, 2), 1, "scatter.src", level) for level in LEVELS],
-        *[((9, 8), (9, 2), 1, name, "O2") for name in ("scatter.value", "scatter_add")],
-        ((6, 5, 4), (6, 3, 4), -2, "scatter.src", "O2"),
-        ((12, 3), (1, 3), 0, "scatter_add", "O2"),
-        ((7,), (4,), 0, "scatter.src", "O2"),
-    ],
-)
+WRITES = [
+    *[((9, 8), (9, 2), 1, "scatter.src", level) for level in LEVELS],
+    *[((9, 8), (9, 2), 1, name, "O2") for name in ("scatter.value", "scatter_add")],
+    ((6, 5, 4), (6, 3, 4), -2, "scatter.src", "O2"),
+    ((12, 3), (1, 3), 0, "scatter_add", "O2"),
+    ((7,), (4,), 0, "scatter.src", "O2"),
+]
+
+
+@cache
+def _writes(level: str) -> bytes:
+    texts = {
+        symbol(name, *case): _scatter(name, *case, "f32")
+        for *case, name, its_level in WRITES
+        if its_level == level
+    }
+    return _together(texts, level, "that are written")
+
+
+@pytest.mark.parametrize(("shape", "index", "dim", "name", "level"), WRITES)
 def test_writes_to_rows(
     shape: tuple[int, ...], index: tuple[int, ...], dim: int, name: str, level: str
 ) -> None:
@@ -278,9 +311,8 @@ def test_writes_to_rows(
     at = np.take(at, range(index[dim]), dim).astype(np.int64)
     if name == "scatter_add":
         at %= 2
-    text = _scatter(name, shape, index, dim, "f32")
     given = [x, at] if name == "scatter.value" else [x, at, new]
-    out = run_module(_compiled(text, level, "that are written"), given)
+    out = run_module(_writes(level), given, symbol(name, shape, index, dim))
     wanted = _written(x, dim % len(shape), at, 1.5 if len(given) == 2 else new, "add" in name)
     assert np.allclose(out, wanted, rtol=1e-6, atol=1e-6)
 

@@ -21,7 +21,7 @@ LEVELS = ("O0", "O3")
 
 def _variants() -> list[tuple[str, str]]:
     """Each module with the default flags; at the other levels, in turns, with AVX-512 where this
-    machine has it, and there several in one."""
+    machine has it."""
     return [
         (name, flags)
         for number, name in enumerate(names())
@@ -34,9 +34,9 @@ def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
     if HOST in flags and not has_avx512():
         flags = flags.replace(HOST, "")
     case = known(name)
-    if flags and _has_company(name):
+    if _has_company(name):
         function = f"{case.function}_{symbol(name)}"
-        vmfb, report = _compiled(_beside(name), flags)
+        vmfb, report = _compiled(_beside(name, flags), flags)
     else:
         function = case.function
         vmfb, report = _program(case.text, flags)
@@ -71,10 +71,12 @@ def _compiled(cases: tuple[str, ...], flags: str) -> tuple[bytes, Report]:
         return _program(str(whole), flags)
 
 
-def _beside(name: str) -> tuple[str, ...]:
-    """The modules that are compiled with this one: those of its level that can be."""
-    turn = names().index(name) % 2
-    level = [one for number, one in enumerate(names()) if number % 2 == turn]
+def _beside(name: str, flags: str) -> tuple[str, ...]:
+    """The modules that are compiled with this one: of its level, or at the default one a few of
+    the others' company, those that can be."""
+    every = 2 if flags else 4
+    turn = names().index(name) % every
+    level = [one for number, one in enumerate(names()) if number % every == turn]
     return tuple(one for one in level if _has_company(one))
 
 
