@@ -1,4 +1,4 @@
-// Kernels that sum up rows go by a row and up to eight vectors a step, four where none divides the
+// Kernels that sum up rows go by a row and eight or four vectors a step, or a whole short row, four where neither divides the
 // row; those that sum up columns by four vectors of these. Fewer keep IREE's steps. A kernel that reads
 // a sum in steps that leave a rest is lowered here, but for sums over windows. Elementwise kernels that turn a matrix go by
 // squares, where these divide it.
