@@ -37,10 +37,7 @@ def widen_row_sums(function: ir.Operation, lanes: int) -> int:
     ops = _sums_and_more(function)
     widths = {_width(op) for op in ops} - {1}
     width = widths.pop() if len(widths) == 1 else 0
-    counts = range(MOST_VECTORS, MOST_VECTORS // 4, -1) if width else ()
-    step = next((count * lanes for count in counts if width % (count * lanes) == 0), 0)
-    if not step and width > 2 * VECTORS * lanes:
-        step = VECTORS * lanes
+    step = row_step(width, lanes)
     changes = {
         _ROWS: lambda sizes: [min(size, 1) for size in sizes],
         _SUMMED: lambda sizes: [*sizes[:-1], step],
@@ -49,6 +46,20 @@ def widen_row_sums(function: ir.Operation, lanes: int) -> int:
     for op in _configured(function) if step else ():
         _change(op, changes)
     return step
+
+
+def row_step(width: int, lanes: int) -> int:
+    """Elements of a step along rows of `width`; 0 where IREE's steps are left. Eight or four
+    vectors where these divide a row: LLVM takes apart what a loop carries of other numbers of them.
+    Else up to sixteen are one step, and of more, a rest is left if it is a small part."""
+    wide, narrow = MOST_VECTORS * lanes, VECTORS * lanes
+    for step in (wide, narrow):
+        if width and width % step == 0:
+            return step
+    if width % lanes == 0 and 2 * lanes < width <= 2 * wide:
+        return width
+    small = 2 * wide + narrow if width % lanes == 0 else wide
+    return narrow if width > small else 0
 
 
 def widen_column_sums(function: ir.Operation, lanes: int) -> int:

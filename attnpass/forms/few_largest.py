@@ -15,6 +15,7 @@ from iree.compiler import ir
 from ..attention.barrier import compute_barrier
 from ..ir import Builder, Size, element_type, sizes_of
 from ..ir.limits import ASSUMED_EXTENT
+from .ordered_keys import ranks_of_keys
 
 # All pairs of a row this long, or fewer in all, are compared as fast, and a row is to be that much
 # longer than what is read of it.
@@ -46,7 +47,8 @@ def runs_of(sizes: Sequence[Size], dim: int, kept: Size) -> Runs | None:
 
 def order_of_few(build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs) -> ir.Value:
     """For each of the `kept` first places of rows along `dim`, the largest number first and NaN in
-    front of all, where in the row (i32) the number stands; equal ones in their order."""
+    front of all, where in the row (i32) the number stands; equal ones in their order. Numbers are
+    floats, or signed whole numbers of which none is the least."""
     row = _LongRow(build, compute_barrier(build, value), dim, kept, runs)
     numbers = row.chosen(row.largest())
     return row.order(row.taken(numbers), numbers)
@@ -72,6 +74,16 @@ class _LongRow:
     def dims(self) -> tuple[int, ...]:
         return tuple(range(len(sizes_of(self.value))))
 
+    @property
+    def low(self) -> float:
+        """Nothing is less."""
+        is_float = isinstance(self.kind, ir.FloatType)
+        return -math.inf if is_float else 1 - 2 ** (self.kind.width - 1)
+
+    @property
+    def maximum(self) -> str:
+        return "arith.maximumf" if isinstance(self.kind, ir.FloatType) else "arith.maxsi"
+
     def at(self, *loops: int) -> tuple[int, ...]:
         """All dims, these loops in place of the row's."""
         return (*self.dims[: self.dim], *loops, *self.dims[self.dim + 1 :])
@@ -83,7 +95,7 @@ class _LongRow:
     def largest(self) -> ir.Value:
         """The largest number of each run."""
         build, (count, length) = self.build, (self.runs.count, self.runs.length)
-        low, value = build.splat(-math.inf, self.kind), self.value
+        low, value = build.splat(self.low, self.kind), self.value
         if sizes_of(value)[self.dim] != count * length:
             # Behind all others, these are never taken.
             whole = build.fill(low, build.empty(self.sizes(count * length), self.kind))
@@ -97,7 +109,7 @@ class _LongRow:
             [build.split_dims(value, parts)],
             [init],
             [read, made],
-            lambda inner, x: [inner.create("arith.maximumf", [self.kind], x).results[0]],
+            lambda inner, x: [inner.create(self.maximum, [self.kind], x).results[0]],
         )[0]
 
     def chosen(self, largest: ir.Value) -> ir.Value:
@@ -135,7 +147,7 @@ class _LongRow:
             if not filled:
                 return [found]
             there = inner.compare("slt", x[0], inner.splat(n, self.i32))
-            return [inner.select(there, found, inner.splat(-math.inf, self.kind))]
+            return [inner.select(there, found, inner.splat(self.low, self.kind))]
 
         init = build.empty(sizes_of(numbers), self.kind)
         made = build.generic([numbers], [init], [self.dims, self.dims], take)[0]
@@ -148,6 +160,8 @@ class _LongRow:
     def _ranks(self, value: ir.Value, numbers: ir.Value | None) -> ir.Value:
         """For each number how many stand in front of it, of equal ones those that have less
         `numbers`: their places, if they have none."""
+        if not isinstance(self.kind, ir.FloatType):
+            return ranks_of_keys(self.build, value, self.dim, numbers, any_key=False)
         other = self.at(len(self.dims))
         given = [value] if numbers is None else [value, numbers]
 

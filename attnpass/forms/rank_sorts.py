@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -27,6 +27,7 @@ from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
 from .few_largest import order_of_few, runs_of
 from .merged_runs import is_long, merged, ranks_in_row
+from .ordered_keys import falling_keys, ranks_of_keys
 
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
 _SCATTER, _EXPAND = "iree_linalg_ext.scatter", "tensor.expand_shape"
@@ -34,6 +35,11 @@ _SLICE = "tensor.extract_slice"
 # Predicates of arith.cmpf by number, those that are false where an operand is NaN.
 _GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
 _DESCENDING = (_GREATER, _GREATER_OR_EQUAL)
+# Predicates by number, and whether an order by them is rising: of floats, and of signed integers.
+_TESTS = {
+    "arith.cmpf": {2: False, 3: False, 4: True, 5: True},
+    "arith.cmpi": {2: True, 3: True, 4: False, 5: False},
+}
 
 
 class RankSorts(OpPass):
@@ -67,8 +73,7 @@ class RankSorts(OpPass):
         if not sort.is_pure:
             return ""
         order, way = sort.of_few(), "comparisons"
-        on_cpu = names_backend(op, "llvm-cpu")
-        if order is None and is_long(sort.sizes, sort.dim, on_cpu):
+        if order is None and is_long(sort.sizes, sort.dim, sort.on_cpu):
             order, way = sort.merged(), "merges"
         elif order is None:
             ranks = sort.ranks()
@@ -95,6 +100,7 @@ class _Sort:
         self.rank = len(self.sizes)
         self.all_dims = tuple(range(self.rank))
         self.kept = self._kept()
+        self.on_cpu = names_backend(op, "llvm-cpu")
         self.i32 = ir.IntegerType.get_signless(32, op.context)
         # What stands in order already, by the number of the operand.
         self.sorted: dict[int, ir.Value] = {}
@@ -156,6 +162,10 @@ class _Sort:
     def ranks(self) -> ir.Value:
         """For each element how many stand in front of it."""
         compared = self._compared()
+        keys = self._keys(compared)
+        if keys is not None:
+            any_key = isinstance(element_type(*compared.values()), ir.IntegerType)
+            return ranks_of_keys(self.build, keys, self.dim, any_key=any_key)
         read = [*compared]
         other = self._at(self.rank)
 
@@ -202,11 +212,27 @@ class _Sort:
             return None
         if self.kept != 1:
             assert isinstance(self.kept, int) and runs is not None, "what runs_of takes"
+            keys = self._keys(self._compared())
+            value = value if keys is None else keys
             return order_of_few(self.build, value, self.dim, self.kept, runs)
         rows = tuple(dim for dim in self.all_dims if dim != self.dim)
         _, places = largest_places(self.build, ComparedRows(value, self.dim, rows, is_max=True))
         sizes = self._kept_sizes()
         return self.build.computed(sizes, self.i32, lambda _, x: x[0], (places, rows))
+
+    def _keys(self, compared: Mapping[int, ir.Value]) -> ir.Value | None:
+        """On a CPU, where one comparison tells the order, whole numbers that do, in memory."""
+        steps, arguments = body_ops(self.op), list(body_of(self.op).arguments)
+        test = _TESTS.get(steps[0].name)
+        if not self.on_cpu or test is None or len(steps) != 2 or len(compared) != 1:
+            return None
+        ((number, value),) = compared.items()
+        predicate = ir.IntegerAttr(steps[0].attributes["predicate"]).value
+        pair = arguments[2 * number : 2 * number + 2]
+        if predicate not in test or [*steps[0].operands] != pair:
+            return None
+        keys = falling_keys(self.build, value, rising=test[predicate])
+        return compute_barrier(self.build, keys)
 
     def _falling(self) -> ir.Value | None:
         """The operand of floats of which the largest come first; None if the order is another."""

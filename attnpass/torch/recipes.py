@@ -556,6 +556,25 @@ def _adaptive_max(op: Any, dims: int) -> Callable[..., Any]:
     return pool
 
 
+def _adaptive_mean(dims: int) -> Callable[..., Any]:
+    """A mean of windows of one size, which the import takes for several, with a mask."""
+    pooled = getattr(aten, f"avg_pool{dims}d").default
+
+    def pool(x: Any, size: Sequence[int]) -> Any:
+        counts = x.shape[-dims:]
+        known = all(isinstance(count, int) for count in counts) and 0 not in size
+        if not known or {*size} == {1}:
+            return NotImplemented
+        if any(n % wanted for n, wanted in zip(counts, size, strict=True)):
+            return NotImplemented
+        window = [n // wanted for n, wanted in zip(counts, size, strict=True)]
+        if x.dim() != dims + 1:
+            return pooled(x, window, window)
+        return pooled(x.unsqueeze(0), window, window).squeeze(0)
+
+    return pool
+
+
 def _transposed(op: Any, dims: int) -> Callable[..., Any]:
     """A transposed convolution whose import takes batches alone, and fails on as many groups as
     channels: these are one that is not transposed, of elements with zeros between them."""
@@ -726,6 +745,10 @@ RECIPES: dict[Any, Callable[..., Any]] = {
         op: _adaptive_max(op, dims)
         for dims in (1, 2, 3)
         for op in (getattr(aten, f"adaptive_max_pool{dims}d").default,)
+    },
+    **{
+        getattr(aten, f"adaptive_avg_pool{dims}d").default: _adaptive_mean(dims)
+        for dims in (1, 2, 3)
     },
     aten.conv_transpose1d.default: _transposed(aten.conv_transpose1d.default, 1),
     aten.conv_transpose2d.input: _transposed(aten.conv_transpose2d.input, 2),

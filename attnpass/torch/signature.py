@@ -31,16 +31,11 @@ class CallSignature:
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The leaves of a call that the program takes; AttnError, naming the argument, where it
         was compiled for others."""
-        try:
-            tree = (tuple(args), reorder_kwargs(dict(kwargs), self.arguments))
-        except (ValueError, AssertionError) as error:
-            raise AttnError(f"these are not the arguments it was compiled for: {error}") from None
-        leaves, spec = pytree.tree_flatten(tree)
-        if spec != self.arguments:
-            raise AttnError(
-                f"it was compiled for arguments of this form: {_shown(self.arguments)}; "
-                f"not {_shown(spec)}"
-            )
+        # torch's walk through arguments takes longer than a small kernel.
+        if self._has_leaves(args) and not kwargs:
+            tree, leaves = (tuple(args), {}), list(args)
+        else:
+            tree, leaves = self._flattened(args, kwargs)
         sizes: dict[Any, int] = {}
         for place, (leaf, known) in enumerate(zip(leaves, self._known, strict=True)):
             # Most are weights, as they were.
@@ -51,6 +46,32 @@ class CallSignature:
                 raise AttnError(f"argument {_path_text(path)}: {wrong}; compile again for others")
         pairs = zip(leaves, self.inputs, strict=True)
         return [leaf for leaf, expected in pairs if not isinstance(expected, ConstantArgument)]
+
+    def _flattened(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, Any], list[Any]]:
+        """The arguments as torch's tree of them has them, and its leaves."""
+        try:
+            tree = (tuple(args), reorder_kwargs(dict(kwargs), self.arguments))
+        except (ValueError, AssertionError) as error:
+            raise AttnError(f"these are not the arguments it was compiled for: {error}") from None
+        leaves, spec = pytree.tree_flatten(tree)
+        if spec != self.arguments:
+            raise AttnError(
+                f"it was compiled for arguments of this form: {_shown(self.arguments)}; "
+                f"not {_shown(spec)}"
+            )
+        return tree, leaves
+
+    def _has_leaves(self, args: Sequence[Any]) -> bool:
+        """Whether these are tensors, as many as there are arguments, none of them a tree."""
+        same = self._are_leaves and len(args) == len(self.inputs)
+        return same and all(isinstance(one, torch.Tensor) for one in args)
+
+    @functools.cached_property
+    def _are_leaves(self) -> bool:
+        """Whether the arguments are leaves, without names."""
+        return self.arguments == pytree.tree_structure(((0,) * len(self.inputs), {}))
 
     @functools.cached_property
     def _known(self) -> list[tuple[torch.dtype, torch.Size] | None]:

@@ -1,7 +1,7 @@
-// Kernels that sum up rows go by a row and up to eight vectors a step, four where none divides the
-// row; those that sum up columns by four vectors of these. Fewer keep IREE's steps. A kernel that reads
-// a sum in steps that leave a rest is lowered here, but for sums over windows. Elementwise kernels that turn a matrix go by
-// squares, where these divide it.
+// Kernels that sum up rows go by a row and eight or four vectors a step, by the whole of a short row,
+// or by four with a rest; those that sum up columns by four vectors of these. Fewer keep IREE's steps.
+// A kernel that reads a sum in steps that leave a rest is lowered here, but for sums over windows.
+// Elementwise kernels that turn a matrix go by squares, where these divide it.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
 // RUN: attn-compile %s %{cpu} --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s

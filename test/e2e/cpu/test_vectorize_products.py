@@ -446,10 +446,45 @@ func.func @turned(%x: tensor<64x160xf32>, %b: tensor<160xf32>) -> tensor<160x64x
 }
 """
 
+# As PyTorch's `interpolate(mode="nearest")` is imported: rows by 2, columns from 21 to 28.
+_NEAREST = """
+func.func @nearest(%x: tensor<3x10x21xf32>) -> tensor<3x20x28xf32> {
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant 2.0 : f32
+  %last = arith.constant 9.0 : f32
+  %part = arith.constant 0.75 : f32
+  %e = tensor.empty() : tensor<3x20x28xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(c, y, x) -> (c, y, x)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<3x20x28xf32>) {
+  ^bb0(%o: f32):
+    %c = linalg.index 0 : index
+    %y = linalg.index 1 : index
+    %i = linalg.index 2 : index
+    %y0 = arith.index_cast %y : index to i64
+    %y1 = arith.sitofp %y0 : i64 to f32
+    %y2 = arith.divf %y1, %two : f32
+    %y3 = math.floor %y2 : f32
+    %y4 = arith.maximumf %y3, %zero : f32
+    %y5 = arith.minimumf %y4, %last : f32
+    %y6 = arith.fptosi %y5 : f32 to i64
+    %y7 = arith.index_cast %y6 : i64 to index
+    %x0 = arith.index_cast %i : index to i64
+    %x1 = arith.sitofp %x0 : i64 to f32
+    %x2 = arith.mulf %x1, %part : f32
+    %x3 = arith.fptosi %x2 : f32 to i64
+    %x4 = arith.index_cast %x3 : i64 to index
+    %v = tensor.extract %x[%c, %y7, %x4] : tensor<3x10x21xf32>
+    linalg.yield %v : f32
+  } -> tensor<3x20x28xf32>
+  return %r : tensor<3x20x28xf32>
+}
+"""
+
 
 def test_steps() -> None:
     """Rows and columns are summed up in wide steps, whatever their number, type and length, and
-    squares of a matrix are turned. Where steps leave a rest, each sum is made once."""
+    squares of a matrix are turned. Where steps leave a rest, each sum is made once. The nearest
+    pixels of rows, whose indices are whole numbers, stand in a dim of their own."""
     cases = {
         "even": Norm(64, 768),
         "odd": Norm(37, 384, "f16"),
@@ -458,20 +493,27 @@ def test_steps() -> None:
         "rest": Norm(21, 1001),
         "rest_down": Norm(45, 1001, "f16", down=True),
         "few": Norm(11, 13),
+        "threes": Norm(19, 96),
+        "whole": Norm(19, 80),
         "few_down": Norm(13, 11, down=True),
         "unknown": Norm(21, 205, unknown=True),
         "unknown_down": Norm(45, 205, down=True, unknown=True),
     }
     report, random = Report(), np.random.default_rng(4)
-    text = _TURNED + "".join(case.text(name) for name, case in cases.items())
+    text = _TURNED + _NEAREST + "".join(case.text(name) for name, case in cases.items())
     vmfb = compile_text(text, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"], report=report)
     wide = {record.op.function.partition("_dispatch")[0] for record in report.found("lowered")}
-    assert wide == {"turned", "even", "odd", "one", "down", "rest", "rest_down"}
+    assert wide == {"turned", "even", "odd", "one", "down", "rest", "rest_down", "threes", "whole"}
     once = {record.op.function.partition("_dispatch")[0] for record in report.found("loops")}
     assert once >= {"rest", "rest_down", "unknown", "unknown_down"}
     assert not report.found("no-loops")
     x, b = random.standard_normal((64, 160), np.float32), random.standard_normal(160, np.float32)
     assert np.array_equal(run_module(vmfb, [x, b], "turned"), x.T * b[:, None])
+    (digits,) = report.found("fitted")
+    assert digits.op.function.startswith("nearest")
+    x = random.standard_normal((3, 10, 21), np.float32)
+    wanted = x.repeat(2, 1)[:, :, np.arange(28) * 3 // 4]
+    assert np.array_equal(run_module(vmfb, [x], "nearest"), wanted)
     for name, case in cases.items():
         x = random.standard_normal((case.rows, case.columns), np.float32).astype(TYPES[case.kind])
         exact = x.astype(np.float64)

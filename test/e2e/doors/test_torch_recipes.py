@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import torch.nn.functional as F  # noqa: E402
 
 import attnpass.torch  # noqa: E402
+from attnpass.torch.exported import decomposed, export  # noqa: E402
 
 
 def _doubled(value: Any) -> Any:
@@ -47,12 +48,21 @@ class Of(torch.nn.Module):
         return self.function(*args)
 
 
+def test_even_means() -> None:
+    """Means of windows of one size are no means of several, which the import reads by a mask."""
+    x = torch.randn(2, 3, 8, 6)
+    pools = (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), lambda x: F.adaptive_avg_pool2d(x, (3, 3)))
+    graphs = [str(decomposed(export(Of(pool), (x,), None, None, False)).graph) for pool in pools]
+    assert ["adaptive" in graph for graph in graphs] == [False, True]
+
+
 def test_elementwise_ops() -> None:
     def ops(x: Any, y: Any, i: Any) -> Any:
         products, wild, wide = x @ y.mT, torch.log(x), 1e25 * y
         return (
             *(torch.hypot(x, y), torch.copysign(x, y), torch.xlogy(x.abs(), y.abs())),
             *(torch.hypot(x, 1e30 * y.double()), F.adaptive_max_pool2d(x, (4, 3), True)),
+            *(F.adaptive_avg_pool2d(x, (3, 2)), F.adaptive_avg_pool1d(x, 4)),
             F.interpolate(
                 x[None], size=(1, 4), mode="bilinear", antialias=True, align_corners=True
             ),

@@ -1,4 +1,4 @@
-"""Sorts of long rows on a CPU are PyTorch's stable ones, with ties, NaN, and rows of any length."""
+"""Sorts on a CPU are PyTorch's stable ones, with ties, NaN, and rows of any length."""
 
 # pyright: reportMissingImports=false
 
@@ -13,8 +13,14 @@ torch = pytest.importorskip("torch")
 
 
 class Sorts(torch.nn.Module):
-    def forward(self, x, y, z):
+    def forward(self, x, y, z, v):
+        short, least = x[:, :63], y[:40]
         return (
+            *torch.sort(short, dim=-1, stable=True),
+            *torch.sort(short.half(), dim=-1, stable=True, descending=True),
+            torch.argsort(least, dim=0, stable=True),
+            torch.argsort(least[:, 0], stable=True, descending=True),
+            *torch.topk(v, 5, -1),
             *torch.sort(x, dim=-1, stable=True),
             *torch.sort(x, dim=-1, stable=True, descending=True),
             torch.argsort(y, dim=0, stable=True),
@@ -30,12 +36,17 @@ def test_sorts(level: str, unknown: bool) -> None:
     x[0, 13], x[1, ::50], x[2, 7], x[2, 9] = torch.nan, torch.nan, torch.inf, -torch.inf
     y, z = torch.randint(-(1 << 40), 1 << 40, (513, 2)), torch.randperm(1200).float().view(2, 600)
     y[100:200] = y[200:300]
+    # Zeros of both signs are equal; the least and the largest whole number.
+    x[:, :20:3], x[:, 1:20:3] = 0.0, -0.0
+    y[3], y[7], y[8], y[20:23] = -(1 << 63), (1 << 63) - 1, 1 - (1 << 63), -(1 << 63)
+    v = torch.randperm(5002).float().view(2, 2501) - 3000
+    v[0, 17], v[0, 2000], v[1, 9], v[1, 1200:] = torch.nan, torch.inf, -torch.inf, -torch.inf
     rows = torch.export.Dim("rows", max=64)
-    shapes = ({0: rows}, None, None) if unknown else None
+    shapes = ({0: rows}, None, None, None) if unknown else None
     report, flags = Report(), [f"--iree-opt-level={level}"]
     compiled = attnpass.torch.compile(
         Sorts(),
-        (x, y, z),
+        (x, y, z, v),
         device="cpu",
         dynamic_shapes=shapes,
         report=report,
@@ -44,5 +55,7 @@ def test_sorts(level: str, unknown: bool) -> None:
     if unknown:
         x = torch.cat([x, x.flip(0, 1), -x])
     assert not report.found("fallback")
-    for place, (got, wanted) in enumerate(zip(compiled(x, y, z), Sorts()(x, y, z), strict=True)):
+    for place, (got, wanted) in enumerate(
+        zip(compiled(x, y, z, v), Sorts()(x, y, z, v), strict=True)
+    ):
         assert torch.equal(got.nan_to_num(999.0), wanted.nan_to_num(999.0)), place

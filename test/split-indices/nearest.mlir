@@ -1,0 +1,54 @@
+// On CPUs, indices that a body computes in floats are quotients where they come to these: the nearest
+// pixels of twice as many. Those by 3 / 4 are no quotient, and stay; so does all on other targets.
+
+// RUN: attn-opt %s --attn-split-indices | FileCheck %s
+// RUN: sed 's/"llvm-cpu", "embedded-elf-x86_64"/"cuda", "cuda-nvptx-fb"/' %s | attn-opt --attn-split-indices | FileCheck %s --check-prefix=CUDA
+// CUDA-COUNT-2: arith.sitofp
+
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @twice(
+  // CHECK: outs(%{{.*}} : tensor<10x2xf32>)
+  // CHECK-NOT: arith.sitofp
+  // CHECK: %[[I:.*]] = linalg.index 0
+  // CHECK: tensor.extract %{{.*}}[%[[I]]]
+  func.func @twice(%x: tensor<10xf32>) -> tensor<20xf32> {
+    %two = arith.constant 2.0 : f32
+    %half = arith.constant 0.5 : f32
+    %e = tensor.empty() : tensor<20xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<20xf32>) {
+    ^bb0(%o: f32):
+      %0 = linalg.index 0 : index
+      %1 = arith.index_cast %0 : index to i64
+      %2 = arith.sitofp %1 : i64 to f32
+      %3 = arith.addf %2, %half : f32
+      %4 = arith.divf %3, %two : f32
+      %5 = math.floor %4 : f32
+      %6 = arith.fptosi %5 : f32 to i64
+      %7 = arith.index_cast %6 : i64 to index
+      %v = tensor.extract %x[%7] : tensor<10xf32>
+      linalg.yield %v : f32
+    } -> tensor<20xf32>
+    return %r : tensor<20xf32>
+  }
+
+  // CHECK-LABEL: func.func @odd(
+  // CHECK: arith.sitofp
+  // CHECK-NOT: arith.divsi
+  // CHECK: return
+  func.func @odd(%x: tensor<21xf32>) -> tensor<28xf32> {
+    %part = arith.constant 0.75 : f32
+    %e = tensor.empty() : tensor<28xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<28xf32>) {
+    ^bb0(%o: f32):
+      %0 = linalg.index 0 : index
+      %1 = arith.index_cast %0 : index to i64
+      %2 = arith.sitofp %1 : i64 to f32
+      %3 = arith.mulf %2, %part : f32
+      %4 = arith.fptosi %3 : f32 to i64
+      %5 = arith.index_cast %4 : i64 to index
+      %v = tensor.extract %x[%5] : tensor<21xf32>
+      linalg.yield %v : f32
+    } -> tensor<28xf32>
+    return %r : tensor<28xf32>
+  }
+}
