@@ -240,6 +240,7 @@ STEPS = (
     Step("attn-store-results", "IREE fails on kernels that repeat attention's result"),
     # global-optimization
     Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
+    Step("attn-read-codes", "IREE widens weights of many rows in memory in each call", _CONFIGURE),
     # flow
     Step("attn-launch-constants", "IREE has a kernel for each step of a sort"),
     Step("attn-merge-copies", "IREE writes pieces before it copies them to where they stand"),
