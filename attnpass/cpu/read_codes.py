@@ -24,7 +24,6 @@ from ..ir import (
     erase_dead,
     has_one_use,
     is_used,
-    reduces,
     sizes_of,
     users,
 )
@@ -131,12 +130,13 @@ def _scalar(build: Builder, value: ir.Value, given: Mapping[ir.Value, ir.Value])
 
 
 def _elementwise_behind(op: ir.Operation) -> list[ir.Operation]:
-    """What reads nothing else of a result but its own elements, one op behind the other."""
+    """Ops of which each is the only reader of the one before, an element for each of its own."""
     found: list[ir.Operation] = []
     while has_one_use(op.results[0]):
         (reader,) = users(op.results[0])
         made = read_elementwise(reader)
-        if made is None or len(reader.results) != 1 or reduces(reader):
+        # A reader in a loop would have the product computed in each round.
+        if made is None or len(reader.results) != 1 or reader.block != op.block:
             break
         whole = tuple(range(len(sizes_of(reader.results[0]))))
         reads = [read for read in made.reads if read.operand == op.results[0]]
