@@ -114,6 +114,7 @@ REGISTRY: dict[str, str] = {
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",
+    "attn-read-codes": "attnpass.cpu.read_codes:ReadCodes",
     "attn-repair-functions": "attnpass.families:RepairFunctions",
     "attn-repair-fusion": "attnpass.families:RepairFusion",
     "attn-repair-imports": "attnpass.families:RepairImports",

@@ -205,6 +205,7 @@ STEPS = (
     Step("attn-store-results", "IREE fails on kernels that repeat attention's result"),
     # global-optimization
     Step("attn-keep-tiles", "IREE joins known rows to unknown dims", _CONFIGURE),
+    Step("attn-read-codes", "IREE widens weights of many rows in memory in each call", _CONFIGURE),
     # flow: ops are in their kernels
     Step("attn-merge-dispatches", "IREE has a kernel for each step of a sort, and for each copy"),
     Step("attn-restore-dims", "IREE's folding leaves dims of size one, and other orders"),

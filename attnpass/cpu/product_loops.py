@@ -17,6 +17,7 @@ from iree.compiler import ir
 
 from ..codegen.kernel import load_of
 from ..ir import Builder, body_names, element_bytes, element_type_name
+from ..ir.bodies import ElementRead
 from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
@@ -27,6 +28,7 @@ from ..machines.cpu.product_tiles import (
     MOST_ROWS,
     RowTiles,
 )
+from .computed_lines import Along, LineReader, widened_from
 from .decode_loops import AHEAD_BYTES, LINE_BYTES
 from .vectors import Vectors
 
@@ -98,8 +100,15 @@ class RowProduct:
         return self.loops_of(self.weights)[-1] == self.depth
 
     @property
+    def codes(self) -> ElementRead | None:
+        """What weights that are computed are widened from; None for others."""
+        return widened_from(self.op.operands[self.weights])
+
+    @property
     def weight_bytes(self) -> int:
-        return element_bytes(self.op.operands[self.weights])
+        """Of an element as it lies in memory."""
+        codes = self.codes
+        return element_bytes(self.op.operands[self.weights] if codes is None else codes.operand)
 
 
 def _columns(facts: ContractionFacts, weights: int) -> tuple[int, ...]:
@@ -174,7 +183,17 @@ def _count(sizes: Iterable[object]) -> int:
 
 
 def unfit(product: RowProduct) -> Refusal | None:
-    """Why a product cannot have loops; None if it can."""
+    """Why a product in a kernel cannot have loops; None if it can."""
+    op, codes = product.op, product.codes
+    weights = op.operands[product.weights] if codes is None else codes.operand
+    lies = (("rows", op.operands[product.rows]), ("weights", weights))
+    computed = [name for name, value in lies if load_of(value) is None]
+    why = misfit(product)
+    return why or (Refusal(f"its {computed[0]} are computed in the kernel") if computed else None)
+
+
+def misfit(product: RowProduct) -> Refusal | None:
+    """Why a product cannot have loops wherever its factors are; None if it can."""
     op = product.op
     kinds = [element_type_name(value) for value in op.operands]
     if kinds[2] != "f32" or not set(kinds) <= set(_TYPES):
@@ -189,12 +208,7 @@ def unfit(product: RowProduct) -> Refusal | None:
         return Refusal("its rows have another dim innermost than the depth")
     if not isinstance(product.facts.sizes[product.depth], int):
         return Refusal("its depth is known only at run time")
-    computed = [
-        name
-        for name, number in (("rows", product.rows), ("weights", product.weights))
-        if load_of(op.operands[number]) is None
-    ]
-    return Refusal(f"its {computed[0]} are computed in the kernel") if computed else None
+    return None
 
 
 def _sums_products_in_f32(op: ir.Operation) -> bool:
@@ -217,7 +231,9 @@ class ProductLoops:
         v = Vectors(Builder(self.op))
         dim = product.loops_of(2).index(along)
         self.length = length if isinstance(length, int) else v.dim(self.op.operands[2], dim)
-        self.buffer = buffer_of(v, self.op.operands[product.weights])
+        codes = product.codes
+        weights = self.op.operands[product.weights] if codes is None else codes.operand
+        self.buffer = buffer_of(v, weights)
 
     def indices(
         self, v: Vectors, operand: int, at: Place, row: Mapping[int, int]
@@ -228,6 +244,26 @@ class ProductLoops:
             for loop in self.product.loops_of(operand)
             if loop is not None
         ]
+
+    def line(
+        self, v: Vectors, operand: int, place: Sequence[ir.Value], dim: int, lanes: int
+    ) -> ir.Value:
+        """A vector along a dim of an operand, in f32: of weights that are computed, of codes."""
+        tensor = self.op.operands[operand]
+        if operand != self.product.weights or self.product.codes is None:
+            return v.wide(v.read(tensor, place, [dim], [lanes], [True]))
+        places = [Along(at) if number == dim else at for number, at in enumerate(place)]
+        made = LineReader(v, lanes).element(tensor, places)
+        assert made is not None, "widened_from has read it"
+        return made
+
+    def fetch(self, v: Vectors, place: Sequence[ir.Value]) -> None:
+        """Has the weights at a place fetched, or the codes that they are made of."""
+        assert self.buffer is not None
+        codes = self.product.codes
+        if codes is not None:
+            place = [v.number(0) if dim is None else place[dim] for dim in codes.dims]
+        v.prefetch(self.buffer, place)
 
 
 def buffer_of(v: Vectors, value: ir.Value) -> ir.Value | None:
@@ -267,9 +303,8 @@ class RowLoops(ProductLoops):
 
     def read(self, v: Vectors, operand: int, row: int, at: Place, lanes: int) -> ir.Value:
         """A vector of the innermost dim of an operand, in f32."""
-        tensor = self.op.operands[operand]
         last = len(self.product.loops_of(operand)) - 1
-        return v.wide(v.read(tensor, self.place(v, operand, row, at), [last], [lanes], [True]))
+        return self.line(v, operand, self.place(v, operand, row, at), last, lanes)
 
     def weights(self, v: Vectors, at: Place, lanes: int) -> ir.Value:
         return self.read(v, self.product.weights, 0, at, lanes)
@@ -289,7 +324,7 @@ class RowLoops(ProductLoops):
         """Has the weights at a place fetched, whose lanes start `offset` elements behind others
         that are read with them."""
         if self.buffer is not None and offset * self.product.weight_bytes % LINE_BYTES == 0:
-            v.prefetch(self.buffer, self.place(v, self.product.weights, 0, at))
+            self.fetch(v, self.place(v, self.product.weights, 0, at))
 
     def in_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
         """The result behind blocks of the depth, of `most` elements at most, whose elements of the

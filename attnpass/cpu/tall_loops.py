@@ -76,23 +76,31 @@ class TallLoops(ProductLoops):
         dims = [self.dim(operand, product.column), self.dim(operand, product.depth)]
         depth = v.op("arith.addi", first, at)
         for column in self.vectors(v):
-            place = self.place(v, operand, {product.column: column, product.depth: depth})
-            tile = v.read(self.op.operands[operand], place, dims, [lanes, count], [True, True])
-            tile = v.transposed(v.wide(tile))
+            columns = [v.at(column, i) for i in range(lanes)]
+            places = [
+                self.place(v, operand, {product.column: each, product.depth: depth})
+                for each in columns
+            ]
+            if product.codes is None:
+                tensor = self.op.operands[operand]
+                tile = v.wide(v.read(tensor, places[0], dims, [lanes, count], [True, True]))
+            else:
+                tile = v.stack([self.line(v, operand, each, dims[1], count) for each in places])
+            tile = v.transposed(tile)
             for i in range(count):
                 v.store(v.row(tile, i), self.packed, v.at(at, i), column)
-            for i in range(lanes):
-                self.fetch_ahead(v, depth, v.at(column, i))
+            for each in columns:
+                self.fetch_ahead(v, depth, each)
         return []
 
     def copy(self, v: Vectors, first: ir.Value, at: ir.Value) -> list[ir.Value]:
         """Packs an element of the depth, of which columns lie side by side."""
         product, operand = self.product, self.product.weights
-        dims, depth = [self.dim(operand, product.column)], v.op("arith.addi", first, at)
+        dim, depth = self.dim(operand, product.column), v.op("arith.addi", first, at)
         for column in self.vectors(v):
             place = self.place(v, operand, {product.column: column, product.depth: depth})
-            part = v.read(self.op.operands[operand], place, dims, [self.tiles.lanes], [True])
-            v.store(v.wide(part), self.packed, at, column)
+            part = self.line(v, operand, place, dim, self.tiles.lanes)
+            v.store(part, self.packed, at, column)
             self.fetch_ahead(v, depth, column)
         return []
 
@@ -101,7 +109,7 @@ class TallLoops(ProductLoops):
         if self.buffer is not None:
             product, next_depth = self.product, v.at(depth, self.tiles.depth)
             place = {product.column: column, product.depth: next_depth}
-            v.prefetch(self.buffer, self.place(v, product.weights, place))
+            self.fetch(v, self.place(v, product.weights, place))
 
     # multiplying
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..codegen.kernel import kernels_for
-from ..ir import Refusal, collect, erase, reduces, remove_attributes, set_attribute
+from ..ir import (
+    Refusal,
+    collect,
+    detached_copy,
+    erase,
+    reduces,
+    remove_attributes,
+    set_attribute,
+)
 from ..ir.contractions import is_contraction
 from ..machines import parse_target
 from ..machines.cpu.machine import Cpu
@@ -24,28 +32,55 @@ from .square_steps import square_steps
 from .sum_steps import widen_column_sums, widen_row_sums
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
+from .widened_weights import split_widening
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    products, machine = _products(function), parse_target(target)
+    machine = parse_target(target)
     if not isinstance(machine, Cpu):
         return False
-    if not products and (why := _other_steps(function, machine.vector_bytes // 4)):
+    products = _products(function)
+    lanes = "" if products else _lanes_of_widened(function, machine)
+    if not products and not lanes and (why := _other_steps(function, machine.vector_bytes // 4)):
         report.record(op_of(function), "lowered", why)
         if not has_open_sums(function):
             return True
-    if not products and has_open_sums(function):
+    if not products and not lanes and has_open_sums(function):
         attempt = ("the last dim", lambda function: lower_open_sums(function, target))
         return lower_kernel(function, [attempt], report)
-    if len(products) != 1:
+    if len(products) == 1:
+        lanes = _lanes(*products)
+    if not lanes:
         return False
-    (product,) = products
-    lanes = "the depth" if product.is_few and product.is_deep else "columns"
 
     def lower(function: ir.Operation) -> Refusal | None:
+        if not products:
+            split_widening(function)
+        (product,) = _products(function)
         return _refusal(function, product) or _lower(function, product, target, machine)
 
     return lower_kernel(function, [(lanes, lower)], report)
+
+
+def _lanes(product: RowProduct) -> str:
+    """What stands in the lanes of a product's vectors."""
+    return "the depth" if product.is_few and product.is_deep else "columns"
+
+
+def _lanes_of_widened(function: ir.Operation, machine: Cpu) -> str:
+    """What stands in the lanes of the product that a kernel holds once what widens its weights is
+    taken out of its body; '' where there is none that gets loops."""
+    copy = detached_copy(function)
+    products = _products(copy) if split_widening(copy) else []
+    fit = [
+        product
+        for product in products
+        if product.codes is not None
+        and not _refusal(copy, product)
+        and not isinstance(tiles_of(product, machine), Refusal)
+    ]
+    lanes = _lanes(*fit) if len(fit) == len(products) == 1 else ""
+    return lanes
 
 
 def _other_steps(function: ir.Operation, lanes: int) -> str:
@@ -86,7 +121,7 @@ def _lower(
     function: ir.Operation, product: RowProduct, target: str, machine: Cpu
 ) -> Refusal | None:
     """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or None."""
-    tiles = _tiles(product, machine)
+    tiles = tiles_of(product, machine)
     if isinstance(tiles, Refusal):
         return tiles
     for op in _structured(function):
@@ -100,7 +135,8 @@ def _lower(
     return why or lower_vectors(function, target)
 
 
-def _tiles(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusal:
+def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusal:
+    """How a product is cut, or why it is not."""
     columns = known(product.facts.sizes[product.column])
     if columns is None:
         return Refusal("its columns are of unknown number")

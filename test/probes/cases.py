@@ -618,6 +618,7 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 NOT_PROBED = {
     "attn-vectorize": _SLOW,
     "attn-vectorize-products": _SLOW,
+    "attn-read-codes": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-join-repeats": _SLOW,
