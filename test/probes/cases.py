@@ -643,4 +643,11 @@ NOT_PROBED = {
     "attn-gather-weights": _SLOW,
     "attn-find-writes": _SLOW,
     "attn-sum-scans": _SLOW,
+    "attn-cut-heads": _SLOW,
+    "attn-hardware-exp2": _SLOW,
+    "attn-pad-heads": _SLOW,
+    "attn-pad-keys": _SLOW,
+    "attn-shared-memory": _SLOW,
+    "attn-tile-dynamic": _SLOW,
+    "attn-tile-products": _SLOW,
 }
