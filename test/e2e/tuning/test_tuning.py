@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import warm
 from attention_case import TOLERANCE, Case
 from helpers import CPU, compile_text, rel_error
 
@@ -50,7 +51,12 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 def tune(*words: str | Path, fails: bool = False) -> str:
     """What attn-tune says on standard error."""
     done = subprocess.run(
-        command(*words), env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+        [*warm.command("attn-tune"), *map(str, words)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert (done.returncode != 0) == fails, done.stderr
     return done.stderr

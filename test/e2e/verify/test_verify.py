@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warm
 from helpers import CPU, MAPS
 
 ROOT = Path(__file__).parents[3]
@@ -127,7 +128,7 @@ func.func @step(%p: i32, %k: tensor<1x2xf32>, %v: tensor<1x2xf32>)
 
 def verify(folder: Path, *words: str | Path, code: int) -> dict[str, Any]:
     """What attn-verify writes as JSON; it has to exit with `code`."""
-    command = [sys.executable, "-m", "attnpass.cli.attn_verify", *map(str, words)]
+    command = [*warm.command("attn-verify"), *map(str, words)]
     command += ["--quiet", "--jobs=2", f"--json={folder}/found.json"]
     done = subprocess.run(
         command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
