@@ -547,8 +547,13 @@ def test_a_mask_that_is_written_and_an_argument_that_is_all_operands() -> None:
 
 
 class Random(torch.nn.Module):
+    def __init__(self, draw: Any = F.dropout):
+        super().__init__()
+        self.draw = draw
+
     def forward(self, x: Any) -> Any:
-        return F.dropout(x, 0.5)
+        # This one draws none.
+        return self.draw(F.alpha_dropout(x, 0.5, False), 0.5)
 
 
 class Branches(torch.nn.Module):
@@ -560,6 +565,7 @@ class Branches(torch.nn.Module):
     ("arguments", "words"),
     [
         ({"model": Random()}, r"random numbers \(aten.dropout.default\): call model.eval\(\)"),
+        ({"model": Random(torch.Tensor.log_normal_)}, r"random numbers \(aten.log_normal_.default"),
         (
             {"model": Branches()},
             rf"{__file__}:\d+:0: error: torch.export cannot export Branches: Could not guard",
