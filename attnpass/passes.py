@@ -96,6 +96,7 @@ REGISTRY: dict[str, str] = {
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",
+    "attn-safe-divisions": "attnpass.repair.safe_divisions:SafeDivisions",
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",

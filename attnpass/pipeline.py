@@ -144,6 +144,7 @@ STEPS = (
     Step("attn-degenerate-loops", "IREE has no program for loops of one place or of none"),
     Step("attn-split-products", "IREE transposes the weights of experts at each call"),
     Step("attn-signed-powers", "IREE's power of a negative number is NaN on CPUs"),
+    Step("attn-safe-divisions", "CPUs end the process where IREE divides integers by 0"),
     Step("attn-gelu-tanh", "GELU by tanh is imported with a factor of three digits"),
     Step("attn-exact-angles", "IREE's sines of large angles are wrong from the 5th digit on"),
     Step("attn-linked-functions", "IREE links no library for some functions on CPUs"),

@@ -79,6 +79,30 @@ def _fmod(x: Any, y: Any) -> Any:
     return torch.where(x < 0, -rest, rest)
 
 
+def _floor_quotient(x: Any, y: Any, *, rounding_mode: str | None = "floor") -> Any:
+    """The floor of a quotient that is not rounded, as Python's `//`: 1.0 // 0.1 is 9, of f32, and
+    -1 // inf is -1. The import takes the floor of the rounded one."""
+    kind = torch.result_type(x, y)
+    if rounding_mode != "floor" or not kind.is_floating_point:
+        return NotImplemented
+    wide = torch.promote_types(kind, torch.float32)
+    device = (x if isinstance(x, torch.Tensor) else y).device
+    x, y = (
+        value.to(kind).to(wide)
+        if isinstance(value, torch.Tensor)
+        else torch.full((), value, dtype=wide, device=device)
+        for value in (x, y)
+    )
+    rest = torch.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = torch.where((rest != 0) & ((rest < 0) != (y < 0)), quotient - 1, quotient)
+    whole = quotient.floor()
+    whole = torch.where(quotient - whole > 0.5, whole + 1, whole)
+    rounded = x / y
+    found = torch.where(quotient == 0, torch.where(_signbit(rounded), -0.0, 0.0), whole)
+    return torch.where(y == 0, rounded, found).to(kind)
+
+
 def _equal(x: Any, y: Any) -> Any:
     """The import takes a tensor for equal to itself, NaN too."""
     return torch.isnan(x).logical_not() if x is y and x.is_floating_point() else NotImplemented
@@ -665,6 +689,13 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.frac.default: lambda x: x - _trunc(x),
     aten.softshrink.default: _softshrink,
     aten.threshold.default: _threshold,
+    **{
+        op: _floor_quotient
+        for op in (
+            *(aten.floor_divide.default, aten.floor_divide.Scalar),
+            *(aten.div.Tensor_mode, aten.div.Scalar_mode),
+        )
+    },
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),

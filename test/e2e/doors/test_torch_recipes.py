@@ -93,6 +93,8 @@ def test_elementwise_ops() -> None:
             torch.masked_select(x, y[:1] > 0).sum(),
             *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
             *(op(levels) for op in (torch.sign, torch.trunc, torch.frac, F.softshrink)),
+            *(levels // 0.1, levels // math.inf, wild // 0.5, 3 // levels),
+            torch.div(wild, -0.5, rounding_mode="floor"),
             *(torch.sign(x), torch.trunc(3 * x), F.softshrink(x), F.threshold(levels, 0, 20)),
         )
 
