@@ -103,6 +103,20 @@ def _floor_quotient(x: Any, y: Any, *, rounding_mode: str | None = "floor") -> A
     return torch.where(y == 0, rounded, found).to(kind)
 
 
+def _same_bytes(number: int) -> Callable[..., Any]:
+    """A tensor of bytes that are all a number: the import has none that is a constant."""
+
+    def made(like: Any, *size: Any, dtype: Any = None, **more: Any) -> Any:
+        is_tensor = isinstance(like, torch.Tensor)
+        if (dtype or (is_tensor and like.dtype)) != torch.uint8:
+            return NotImplemented
+        device = like.device if is_tensor else more.get("device")
+        size = size[0] if size else like.shape if is_tensor else like
+        return torch.full(size, number, dtype=torch.uint8, device=device)
+
+    return made
+
+
 def _equal(x: Any, y: Any) -> Any:
     """The import takes a tensor for equal to itself, NaN too."""
     return torch.isnan(x).logical_not() if x is y and x.is_floating_point() else NotImplemented
@@ -684,6 +698,16 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    **{
+        op.default: _same_bytes(number)
+        for number, ops in enumerate(
+            (
+                (aten.zeros, aten.zeros_like, aten.new_zeros),
+                (aten.ones, aten.ones_like, aten.new_ones),
+            )
+        )
+        for op in ops
+    },
     aten.sign.default: _sign,
     aten.trunc.default: _trunc,
     aten.frac.default: lambda x: x - _trunc(x),
@@ -722,6 +746,9 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.fmin.default: _of_numbers(torch.minimum),
     aten.hypot.default: _hypot,
     aten.eq.Tensor: _equal,
+    aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(torch.bitwise_left_shift),
+    aten.bitwise_right_shift.Tensor_Scalar: _with_tensor(torch.bitwise_right_shift),
+    aten.copysign.Scalar: _with_tensor(torch.copysign),
     aten.__lshift__.Tensor: torch.bitwise_left_shift,
     aten.__rshift__.Tensor: torch.bitwise_right_shift,
     aten._upsample_bilinear2d_aa.default: _smoothly(lambda t: torch.where(t < 1, 1 - t, 0.0)),

@@ -156,6 +156,38 @@ def _unsigned(body: DecomposedOp) -> None:
         body.give(0, body("Cast", body(body.node.op_type, *wide, **more), to=_UINT8))
 
 
+def _mod(body: DecomposedOp) -> None:
+    """What floats leave has the sign of the first: IREE takes their quotient, of few digits."""
+    one, other = body.input(0), body.input(1)
+    if body.element(one) not in _FLOATS:
+        return _unsigned(body)
+    # Of floats IREE takes it without, too, as it does by Python's `%`.
+    if body.attribute("fmod", 0):
+        rest = body("Mod", body("Abs", one), body("Abs", other))
+        body.give(0, body("Where", body("Less", one, body.like(0.0, one)), body("Neg", rest), rest))
+
+
+def _max_pool(body: DecomposedOp) -> None:
+    """IREE takes unsigned bytes for signed, and places are those in one padded image."""
+    value = body.input(0)
+    if body.output(1):
+        raise body.refusal("the places of its maxima as a result")
+    if body.element(value) == _UINT8:
+        given = {each.name: body.attribute(each.name, None) for each in body.node.attribute}
+        pooled = body("MaxPool", body("Cast", value, to=_FLOAT), **given)
+        body.give(0, body("Cast", pooled, to=_UINT8))
+
+
+def _softsign(body: DecomposedOp) -> None:
+    x = body.input(0)
+    body.give(0, body("Div", x, body("Add", body("Abs", x), body.like(1.0, x))))
+
+
+def _unique(body: DecomposedOp) -> None:
+    """IREE has no program, or crashes."""
+    raise body.refusal("as many results as it finds")
+
+
 def _equal(body: DecomposedOp) -> None:
     """IREE takes a tensor for equal to itself, NaN too."""
     one, other = body.input(0), body.input(1)
@@ -229,9 +261,12 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "GridSample": _grid_sample,
     "LRN": _lrn,
     "MatMul": _matmul,
-    "Mod": _unsigned,
+    "MaxPool": _max_pool,
+    "Mod": _mod,
     "Pad": _pad,
     "QLinearMatMul": _quantised_product,
     "ReduceProd": _reduce_prod,
+    "Softsign": _softsign,
     "TensorScatter": _tensor_scatter,
+    "Unique": _unique,
 }

@@ -124,6 +124,8 @@ def test_unsigned_bytes() -> None:
             *(torch.cat([x, pixels]), torch.cat([x, x > 128]), torch.stack([x, x.int()])),
             *((x - 1) / 2, 200 - x * 2, (x + 100) >> 1, x + (x > 128), x == 300, x < 300),
             *(pixels[:256].clone().copy_(x), x.clone().copy_(pixels[:256]), x.sum(dtype=x.dtype)),
+            *(torch.zeros_like(x), x.new_ones(2), torch.zeros(3, dtype=torch.uint8)),
+            *(x.clamp(min=-1), x.clamp(max=-1), torch.bitwise_left_shift(x, 1)),
         )
 
     x = torch.arange(256).to(torch.uint8)
