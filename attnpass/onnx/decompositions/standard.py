@@ -137,6 +137,28 @@ def _quantised_product(body: DecomposedOp) -> None:
         body.give(0, body("QuantizeLinear", made, scale, zero))
 
 
+def _whole_product(body: DecomposedOp) -> None:
+    """IREE takes unsigned bytes without a zero point for signed ones."""
+    values, zeros = [body.input(0), body.input(1)], [body.input(2), body.input(3)]
+    if not all(zeros) and _UINT8 in map(body.element, values):
+        zeros = [
+            zero or body("Cast", body.number(0), to=body.element(value))
+            for value, zero in zip(values, zeros, strict=True)
+        ]
+        body.give(0, body("MatMulInteger", *values, *zeros))
+
+
+def _recurrence(body: DecomposedOp) -> None:
+    """IREE leaves the lengths of sequences and LSTM's peepholes out."""
+    dims, lengths = body.dims(body.input(0)), body.input(4)
+    steps = dims[1 if body.attribute("layout", 0) else 0] if dims else None
+    known = body.known(lengths)
+    if lengths and (known is None or (known != steps).any()):
+        raise body.refusal("lengths of its sequences")
+    if body.input(7):
+        raise body.refusal("peepholes")
+
+
 def _cast(body: DecomposedOp) -> None:
     """Floats become unsigned bytes by way of 32 bits: above 127 IREE's are 127."""
     wanted, value = body.attribute("to", 0), body.input(0)
@@ -258,13 +280,17 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "Clip": _unsigned,
     "Div": _unsigned,
     "Equal": _equal,
+    "GRU": _recurrence,
     "GridSample": _grid_sample,
     "LRN": _lrn,
+    "LSTM": _recurrence,
     "MatMul": _matmul,
+    "MatMulInteger": _whole_product,
     "MaxPool": _max_pool,
     "Mod": _mod,
     "Pad": _pad,
     "QLinearMatMul": _quantised_product,
+    "RNN": _recurrence,
     "ReduceProd": _reduce_prod,
     "Softsign": _softsign,
     "TensorScatter": _tensor_scatter,

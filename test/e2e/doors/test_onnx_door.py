@@ -344,13 +344,15 @@ def test_what_cannot_be_imported() -> None:
     scan = node("CumProd", ["x", "n"], ["y"], name="/a/scan")
     with pytest.raises(attnpass.AttnError, match="IREE does not import CumProd '/a/scan'"):
         attnpass.onnx.compile(_model([scan], [*rows, lengths], result, 26))
-    for op, results, reason in (
-        ("MaxPool", ["y", "at"], "the places of its maxima as a result"),
-        ("Unique", ["y"], "as many results as it finds"),
+    for op, inputs, results, reason in (
+        ("MaxPool", ["x"], ["y", "at"], "the places of its maxima as a result"),
+        ("Unique", ["x"], ["y"], "as many results as it finds"),
+        ("GRU", ["x", "x", "x", "", "n"], ["", "y"], "lengths of its sequences"),
+        ("LSTM", ["x", "x", "x", "", "", "", "", "n"], ["", "y"], "peepholes"),
     ):
-        refused = node(op, ["x"], results, **({"kernel_shape": [1]} if op == "MaxPool" else {}))
+        refused = node(op, inputs, results, **({"kernel_shape": [1]} if op == "MaxPool" else {}))
         with pytest.raises(attnpass.AttnError, match=f"has {reason}, which is not compiled"):
-            attnpass.onnx.compile(_model([refused], rows, result, 17))
+            attnpass.onnx.compile(_model([refused], [*rows, lengths], result, 17))
     unknown = [node("Reshape", ["x", "s"], ["z"], name="/cut"), node("Relu", ["z"], ["y"])]
     shape = ("s", onnx.TensorProto.INT64, ["n"])
     with pytest.raises(attnpass.AttnError, match=r"how many dims 'z' has, which Reshape '/cut'"):
@@ -390,6 +392,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("Mod", ["x", "tenth"], ["rest"], fmod=1),
             node("Softsign", ["x"], ["soft"]),
             node("MaxPool", ["b"], ["pooled"], kernel_shape=[2]),
+            node("MatMulInteger", ["a", "b"], ["whole"]),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -409,6 +412,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             ("same", onnx.TensorProto.BOOL, ["b", 6, 4, 5]),
             *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger", "rest", "soft")),
             ("pooled", onnx.TensorProto.UINT8, [2, 4, 4]),
+            ("whole", onnx.TensorProto.INT32, [2, 3, 5]),
         ],
         20,
         {
@@ -427,7 +431,8 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
     )
     x[0, 0, 0, :2] = 0.0, -0.0
     results = attnpass.onnx.compile(model)(x, grid, a, b)
-    *results, rest, soft, pooled = results
+    *results, rest, soft, pooled, whole = results
+    assert np.array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))
     lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same, bounded, larger = results
     assert np.array_equal(rest, np.fmod(x, np.float32(1e-7)))
     assert rel_error(soft, x / (1 + np.abs(x))) < 1e-6
