@@ -239,6 +239,20 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
     return extremes
 
 
+def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Each step takes in as many more as a product has."""
+    count = x.shape[dim] if x.dim() else 0
+    if not isinstance(count, int) or not count or x.is_complex():
+        return NotImplemented
+    kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
+    wide = torch.promote_types(kind, torch.float32) if kind.is_floating_point else kind
+    x, step = x.to(wide).movedim(dim, -1), 1
+    while step < count:
+        before = [torch.ones_like(x.narrow(-1, 0, step)), x.narrow(-1, 0, count - step)]
+        x, step = x * torch.cat(before, -1), 2 * step
+    return x.movedim(-1, dim).to(kind)
+
+
 def _times_real(x: Any, y: Any) -> Any:
     """A complex tensor times a real number or tensor, in either order."""
     if isinstance(y, torch.Tensor) and y.is_complex():
@@ -771,6 +785,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.kthvalue.default: _kth,
     aten.cummax.default: _extremes_so_far(False),
     aten.cummin.default: _extremes_so_far(True),
+    aten.cumprod.default: _running_product,
     **{
         op: _unbatched(op, dims)
         for dims in (1, 2, 3)
