@@ -462,6 +462,8 @@ def _split_with_sizes(x: Any, sizes: Any, dim: int = 0) -> Any:
 
 
 def _copysign(x: Any, y: Any) -> Any:
+    kind = torch.result_type(x, y)
+    x = x.to(kind if kind.is_floating_point else torch.get_default_dtype())
     return torch.where(_signbit(y), -x.abs(), x.abs())
 
 
@@ -474,7 +476,7 @@ def _erfinv(x: Any) -> Any:
     """The inverse of erf, by M. Giles's polynomials, which are exact to f32's last digits; in f64
     steps of Newton's method follow."""
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    x, given = x.to(kind), x.dtype
+    x, given = x.to(kind), x.dtype if x.is_floating_point() else kind
     w = -torch.log((1 - x) * (1 + x))
     near, far = torch.zeros_like(w), torch.zeros_like(w)
     for one, other in _ERFINV:

@@ -56,7 +56,12 @@ def test_elementwise_ops() -> None:
             F.interpolate(
                 x[None], size=(1, 4), mode="bilinear", antialias=True, align_corners=True
             ),
-            *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
+            *(
+                torch.signbit(x),
+                torch.copysign(x, -0.0 * x.abs()),
+                torch.copysign(i, 2 - i),
+                torch.signbit(i - 2),
+            ),
             *(i**2, (i - 3) ** 3, x**2, F.prelu(x, 0.2 * x[0, :, 0])),
             *(torch.roll(x, 3), torch.roll(x, (1, -2), (1, 2))),
             torch.topk(x, 3, 1, sorted=False)[0].sum(1),
