@@ -674,22 +674,24 @@ def _same_padding(dims: int) -> Callable[..., Any]:
 
 def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Round a circle: what is cut off at one end of a dim is put in front of the other. Mirrored
-    along one dim: IREE 3.13 has no program where its sides differ."""
+    along one dim: IREE 3.13 has no program where its sides differ, nor for edges repeated so."""
     if mode == "reflect" and len(pad) == 2 and min(pad) >= 0:
         (front, behind), size = pad, x.shape[-1]
         sides = (x.narrow(-1, 1, front), x.narrow(-1, size - 1 - behind, behind))
         before, after = (side.flip(-1) for side in sides)
         return torch.cat([before, x, after], -1)
-    if mode != "circular":
+    if mode not in ("circular", "replicate"):
         return NotImplemented
     for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
-        front, behind = pad[2 * place : 2 * place + 2]
-        middle = x.narrow(dim, max(-front, 0), x.shape[dim] + min(front, 0) + min(behind, 0))
-        parts = [middle]
-        if front > 0:
-            parts.insert(0, middle.narrow(dim, middle.shape[dim] - front, front))
-        if behind > 0:
-            parts.append(middle.narrow(dim, 0, behind))
+        cut = [min(count, 0) for count in pad[2 * place : 2 * place + 2]]
+        middle = x.narrow(dim, -cut[0], x.shape[dim] + sum(cut))
+        parts, last, is_edge = [middle], middle.shape[dim], mode == "replicate"
+        for behind, count in enumerate(pad[2 * place : 2 * place + 2]):
+            if count > 0:
+                starts = (0, last - 1) if is_edge else (last - count, 0)
+                side = middle.narrow(dim, starts[behind], 1 if is_edge else count)
+                sizes = [count if each == dim else -1 for each in range(x.dim())]
+                parts.insert(behind * len(parts), side.expand(sizes))
         x = torch.cat(parts, dim) if len(parts) > 1 else middle
     return x
 

@@ -98,6 +98,7 @@ def test_elementwise_ops() -> None:
             1e-25 * torch.hypot(1e25 * x, wide),
             F.logsigmoid(100 * x),
             *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
+            F.pad(x[None], (2, 1, 0, -1), mode="replicate"),
             *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
             torch.diagonal_scatter(x, y[:, :5, 0], -1, 1, 2),
             *(x[0].clone().fill_diagonal_(3.0), (2 * x[0, :, :4].mT).fill_diagonal_(3.0)),
