@@ -65,6 +65,7 @@ class RepairFunctions(PassFamily):
     summary = "functions of numbers are written out"
     parts = (
         "attn-signed-powers",
+        "attn-safe-divisions",
         "attn-gelu-tanh",
         "attn-exact-angles",
         "attn-linked-functions",

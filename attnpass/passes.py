@@ -122,6 +122,7 @@ REGISTRY: dict[str, str] = {
     "attn-repair-links": "attnpass.families:RepairLinks",
     "attn-repair-sums": "attnpass.families:RepairSums",
     "attn-restore-dims": "attnpass.families:RestoreDims",
+    "attn-safe-divisions": "attnpass.repair.safe_divisions:SafeDivisions",
     "attn-same-types": "attnpass.repair.same_types:SameTypes",
     "attn-scatter-indices": "attnpass.repair.scatter_indices:ScatterIndices",
     "attn-scatter-rows": "attnpass.forms.scatter_rows:ScatterRows",

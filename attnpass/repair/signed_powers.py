@@ -13,7 +13,7 @@ _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
 # From here on all floats are even numbers.
 _ALL_EVEN = 2.0**53
 # Exponents that IREE has products for, and the largest that gets them here.
-_RIGHT = (-2, -1, 0, 1, 2, 3)
+_RIGHT = (-2, -1, 0, 0.5, 1, 2, 3)
 _MOST_PRODUCTS = 64
 
 
@@ -26,7 +26,8 @@ class SignedPowers(OpPass):
        size, with the sign that a whole exponent gives it. Any base by 0, and 1 and -1 by an
        infinite exponent, is 1. A negative base by a fraction is NaN. Those of 16 bits are made in
        f32.
-    2. One by a known whole number is products.
+    2. One by a known whole number is products, one of minus infinity by a known fraction infinity
+       or 0. By 1/2 it is a square root, as PyTorch's is.
 
     For all targets it takes 0 to the power of a negative integer for minus infinity:
 
@@ -53,8 +54,8 @@ class SignedPowers(OpPass):
         if op.name != _POWER or not isinstance(op.operands[0].type, ir.FloatType):
             return False
         base, exponent = (scalar_number(value) for value in op.operands)
-        is_open = exponent is None or (float(exponent).is_integer() and exponent not in _RIGHT)
-        return is_open and (base is None or base <= 0) and is_for_cpus(op)
+        is_plain = base is not None and 0 < base < math.inf and base != 1
+        return exponent not in _RIGHT and not is_plain and is_for_cpus(op)
 
     def change(self, op: ir.Operation) -> str:
         build = Builder(op)
@@ -66,6 +67,12 @@ class SignedPowers(OpPass):
                 return "is made in f32: IREE rounds each of its products"
             return "is 1 by a power: IREE's of 0 by a negative integer is minus infinity"
         number = scalar_number(exponent)
+        if number is not None and math.isfinite(number) and not float(number).is_integer():
+            power = build.create(_POWER, [base.type], [base, exponent]).results[0]
+            end = build.constant_float(math.inf if number > 0 else 0.0, base.type)
+            value = build.select(build.compare_floats("oeq", base, -math.inf), end, power)
+            op.results[0].replace_all_uses_with(value)
+            return "has a number for minus infinity: IREE's is NaN"
         if number is not None and abs(number) <= _MOST_PRODUCTS:
             i64 = ir.IntegerType.get_signless(64, op.context)
             op.results[0].replace_all_uses_with(_products(build, base, int(number), i64))

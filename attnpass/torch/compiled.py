@@ -305,12 +305,13 @@ def _imported(
         missing = unknown_ops(module)
         if not missing:
             return program, state, module, parameters
-        if missing <= taken:
+        if missing.keys() <= taken:
             raise AttnError(
                 f"IREE 3.13 has no {', '.join(sorted(missing))}, and torch does not say what "
-                "they are made of; put other ops in their place"
+                "they are made of; put other ops in their place",
+                min(missing.items())[1],
             )
-        taken |= missing
+        taken |= missing.keys()
 
 
 def device_of(values: Iterable[Any]) -> str:

@@ -30,8 +30,8 @@ from .recipes import COMPOSED, DECOMPOSED, RECIPES, library_recipes
 
 aten = torch.ops.aten
 
-# What gives other numbers at each call.
-_RANDOM = ("dropout", "native_dropout", "bernoulli", "rand_like", "randn_like", "rand", "randn")
+# The arguments by which ops draw random numbers or do not.
+_DRAWS = ("train", "training", "dropout", "dropout_p")
 _MUTATIONS = {
     OutputKind.BUFFER_MUTATION: InputKind.BUFFER,
     OutputKind.USER_INPUT_MUTATION: InputKind.USER_INPUT,
@@ -246,10 +246,14 @@ def user_outputs(program: ExportedProgram) -> list[Any]:
 
 def _refuse_random(program: ExportedProgram) -> None:
     for node in program.graph.nodes:
-        name = getattr(node.target, "__name__", "").partition(".")[0]
-        drops = name == "scaled_dot_product_attention" and argument(node, 4, "dropout_p", 0.0)
-        keeps = name == "dropout" and not argument(node, 2, "train", True)
-        if (name in _RANDOM and not keeps) or drops:
+        if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+            continue
+        arguments = enumerate(node.target._schema.arguments)
+        if all(
+            argument(node, place, each.name, each.default_value)
+            for place, each in arguments
+            if each.name in _DRAWS
+        ):
             raise AttnError(
                 f"the model draws random numbers ({node.target}): call model.eval() before it is "
                 "compiled"

@@ -18,7 +18,7 @@ from iree.compiler.extras.fx_importer import (
 )
 
 from ..errors import AttnError
-from ..ir import walk
+from ..ir import location_text, walk
 from ..program.executable import SCOPE
 from .exported import StatelessProgram
 
@@ -200,14 +200,16 @@ def _round_numbers(module: ir.Module) -> None:
         walk(module.operation, look)
 
 
-def unknown_ops(module: ir.Module) -> set[str]:
-    """Ops of torch that IREE's dialect has no name for, as `aten.foo.default`."""
-    names: set[str] = set()
+def unknown_ops(module: ir.Module) -> dict[str, str]:
+    """Ops of torch that IREE's dialect has no name for, as `aten.foo.default`, and the place of the
+    first of each: `file:line:col`, or '' where none is known."""
+    names: dict[str, str] = {}
 
     def look(op: ir.Operation) -> ir.WalkResult:
         if op.name == "torch.operator":
             name = ir.StringAttr(op.attributes["name"]).value.removeprefix("torch.")
-            names.add(name if name.count(".") > 1 else f"{name}.default")
+            place = location_text(op.location).replace("unknown", "")
+            names.setdefault(name if name.count(".") > 1 else f"{name}.default", place)
         return ir.WalkResult.ADVANCE
 
     walk(module.operation, look)

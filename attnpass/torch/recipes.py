@@ -79,6 +79,44 @@ def _fmod(x: Any, y: Any) -> Any:
     return torch.where(x < 0, -rest, rest)
 
 
+def _floor_quotient(x: Any, y: Any, *, rounding_mode: str | None = "floor") -> Any:
+    """The floor of a quotient that is not rounded, as Python's `//`: 1.0 // 0.1 is 9, of f32, and
+    -1 // inf is -1. The import takes the floor of the rounded one."""
+    kind = torch.result_type(x, y)
+    if rounding_mode != "floor" or not kind.is_floating_point:
+        return NotImplemented
+    wide = torch.promote_types(kind, torch.float32)
+    device = (x if isinstance(x, torch.Tensor) else y).device
+    x, y = (
+        value.to(kind).to(wide)
+        if isinstance(value, torch.Tensor)
+        else torch.full((), value, dtype=wide, device=device)
+        for value in (x, y)
+    )
+    rest = torch.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = torch.where((rest != 0) & ((rest < 0) != (y < 0)), quotient - 1, quotient)
+    whole = quotient.floor()
+    whole = torch.where(quotient - whole > 0.5, whole + 1, whole)
+    rounded = x / y
+    found = torch.where(quotient == 0, torch.where(_signbit(rounded), -0.0, 0.0), whole)
+    return torch.where(y == 0, rounded, found).to(kind)
+
+
+def _same_bytes(number: int) -> Callable[..., Any]:
+    """A tensor of bytes that are all a number: the import has none that is a constant."""
+
+    def made(like: Any, *size: Any, dtype: Any = None, **more: Any) -> Any:
+        is_tensor = isinstance(like, torch.Tensor)
+        if (dtype or (is_tensor and like.dtype)) != torch.uint8:
+            return NotImplemented
+        device = like.device if is_tensor else more.get("device")
+        size = size[0] if size else like.shape if is_tensor else like
+        return torch.full(size, number, dtype=torch.uint8, device=device)
+
+    return made
+
+
 def _equal(x: Any, y: Any) -> Any:
     """The import takes a tensor for equal to itself, NaN too."""
     return torch.isnan(x).logical_not() if x is y and x.is_floating_point() else NotImplemented
@@ -199,6 +237,20 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
         return value.movedim(-1, dim), last.movedim(-1, dim)
 
     return extremes
+
+
+def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Each step takes in as many more as a product has."""
+    count = x.shape[dim] if x.dim() else 0
+    if not isinstance(count, int) or not count or x.is_complex():
+        return NotImplemented
+    kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
+    wide = torch.promote_types(kind, torch.float32) if kind.is_floating_point else kind
+    x, step = x.to(wide).movedim(dim, -1), 1
+    while step < count:
+        before = [torch.ones_like(x.narrow(-1, 0, step)), x.narrow(-1, 0, count - step)]
+        x, step = x * torch.cat(before, -1), 2 * step
+    return x.movedim(-1, dim).to(kind)
 
 
 def _times_real(x: Any, y: Any) -> Any:
@@ -410,6 +462,8 @@ def _split_with_sizes(x: Any, sizes: Any, dim: int = 0) -> Any:
 
 
 def _copysign(x: Any, y: Any) -> Any:
+    kind = torch.result_type(x, y)
+    x = x.to(kind if kind.is_floating_point else torch.get_default_dtype())
     return torch.where(_signbit(y), -x.abs(), x.abs())
 
 
@@ -422,7 +476,7 @@ def _erfinv(x: Any) -> Any:
     """The inverse of erf, by M. Giles's polynomials, which are exact to f32's last digits; in f64
     steps of Newton's method follow."""
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    x, given = x.to(kind), x.dtype
+    x, given = x.to(kind), x.dtype if x.is_floating_point() else kind
     w = -torch.log((1 - x) * (1 + x))
     near, far = torch.zeros_like(w), torch.zeros_like(w)
     for one, other in _ERFINV:
@@ -639,22 +693,24 @@ def _same_padding(dims: int) -> Callable[..., Any]:
 
 def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Round a circle: what is cut off at one end of a dim is put in front of the other. Mirrored
-    along one dim: IREE 3.13 has no program where its sides differ."""
+    along one dim: IREE 3.13 has no program where its sides differ, nor for edges repeated so."""
     if mode == "reflect" and len(pad) == 2 and min(pad) >= 0:
         (front, behind), size = pad, x.shape[-1]
         sides = (x.narrow(-1, 1, front), x.narrow(-1, size - 1 - behind, behind))
         before, after = (side.flip(-1) for side in sides)
         return torch.cat([before, x, after], -1)
-    if mode != "circular":
+    if mode not in ("circular", "replicate"):
         return NotImplemented
     for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
-        front, behind = pad[2 * place : 2 * place + 2]
-        middle = x.narrow(dim, max(-front, 0), x.shape[dim] + min(front, 0) + min(behind, 0))
-        parts = [middle]
-        if front > 0:
-            parts.insert(0, middle.narrow(dim, middle.shape[dim] - front, front))
-        if behind > 0:
-            parts.append(middle.narrow(dim, 0, behind))
+        cut = [min(count, 0) for count in pad[2 * place : 2 * place + 2]]
+        middle = x.narrow(dim, -cut[0], x.shape[dim] + sum(cut))
+        parts, last, is_edge = [middle], middle.shape[dim], mode == "replicate"
+        for behind, count in enumerate(pad[2 * place : 2 * place + 2]):
+            if count > 0:
+                starts = (0, last - 1) if is_edge else (last - count, 0)
+                side = middle.narrow(dim, starts[behind], 1 if is_edge else count)
+                sizes = [count if each == dim else -1 for each in range(x.dim())]
+                parts.insert(behind * len(parts), side.expand(sizes))
         x = torch.cat(parts, dim) if len(parts) > 1 else middle
     return x
 
@@ -679,11 +735,28 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
     aten.bitwise_or.Scalar: _with_tensor(aten.bitwise_or.Tensor),
     aten.bitwise_xor.Scalar: _with_tensor(aten.bitwise_xor.Tensor),
+    **{
+        op.default: _same_bytes(number)
+        for number, ops in enumerate(
+            (
+                (aten.zeros, aten.zeros_like, aten.new_zeros),
+                (aten.ones, aten.ones_like, aten.new_ones),
+            )
+        )
+        for op in ops
+    },
     aten.sign.default: _sign,
     aten.trunc.default: _trunc,
     aten.frac.default: lambda x: x - _trunc(x),
     aten.softshrink.default: _softshrink,
     aten.threshold.default: _threshold,
+    **{
+        op: _floor_quotient
+        for op in (
+            *(aten.floor_divide.default, aten.floor_divide.Scalar),
+            *(aten.div.Tensor_mode, aten.div.Scalar_mode),
+        )
+    },
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
@@ -710,6 +783,9 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.fmin.default: _of_numbers(torch.minimum),
     aten.hypot.default: _hypot,
     aten.eq.Tensor: _equal,
+    aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(torch.bitwise_left_shift),
+    aten.bitwise_right_shift.Tensor_Scalar: _with_tensor(torch.bitwise_right_shift),
+    aten.copysign.Scalar: _with_tensor(torch.copysign),
     aten.__lshift__.Tensor: torch.bitwise_left_shift,
     aten.__rshift__.Tensor: torch.bitwise_right_shift,
     aten._upsample_bilinear2d_aa.default: _smoothly(lambda t: torch.where(t < 1, 1 - t, 0.0)),
@@ -732,6 +808,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.kthvalue.default: _kth,
     aten.cummax.default: _extremes_so_far(False),
     aten.cummin.default: _extremes_so_far(True),
+    aten.cumprod.default: _running_product,
     **{
         op: _unbatched(op, dims)
         for dims in (1, 2, 3)

@@ -28,8 +28,8 @@ _SIGNLESS = {
 }
 # IREE has no program of numbers above 127: these are written with a sign, by their bits.
 _FILLS = {"full", "full_like"}
-# Numbers that bytes are compared with are bytes.
-_COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne"}
+# Numbers that bytes are compared with, or bounded by, are bytes.
+_WITH_BYTES = {"gt", "ge", "lt", "le", "eq", "ne", "clamp", "clamp_min", "clamp_max"}
 # Its import has no programs of these with a number, ...
 _OF_TENSORS = {"add", "sub", "mul"}
 # ... no quotients of bytes with a sign, either, nor what they leave.
@@ -68,8 +68,9 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
                 node.replace_input_with(value, convert(value, _WIDE))
         if node.target is _CONVERT or _name(node.target) == "copy":
             continue
-        if _name(node.target) in _COMPARISONS and isinstance(node.args[1], int):
-            node.update_arg(1, node.args[1] % 256)
+        if _name(node.target) in _WITH_BYTES:
+            for place, number in enumerate(node.args[1:], 1):
+                node.update_arg(place, number % 256 if isinstance(number, int) else number)
         if makes_bytes:
             node.update_kwarg("dtype", _WIDE)
         # Results keep their names, by which the program knows them.

@@ -414,6 +414,13 @@ PROBES = {
         inputs=[np.array([-2, -1.5, 0, 3], np.float32), np.array([3, -2, 0, 2], np.int32)],
         wanted=lambda: [np.array([-8, 1 / 2.25, 1, 9])],
     ),
+    "integers divided by 0": Probe(
+        modules.QUOTIENTS,
+        "attn-safe-divisions",
+        CRASHED,
+        inputs=[np.array([7, 7, -7, 0], np.int64), np.array([0, 2, -1, 3], np.int64)],
+        wanted=lambda: [np.array([-1, 3, 7, 0])],
+    ),
     "logarithms to base 10": _logarithms(),
     "sines of large angles": _angles(),
     "norms of images of any size from ONNX": _instance_norm(),

@@ -9,6 +9,7 @@
 // WHY-COUNT-1: is 1 by a power: IREE's of 0 by a negative integer is minus infinity
 // WHY: is made in f32: IREE rounds each of its products
 // WHY: has the sign of its base: IREE's power
+// WHY: has a number for minus infinity: IREE's is NaN
 // WHY-NOT: power
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
@@ -92,6 +93,25 @@ func.func @counted(%x: tensor<8xf32>, %y: tensor<8xi32>, %e: tensor<8xf32>) -> t
   ^bb0(%a: f32, %b: i32, %o: f32):
     %p = math.fpowi %a, %b : f32, i32
     linalg.yield %p : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// By a fraction; a square root stays.
+// CHECK-LABEL: func.func @fractions(
+// CHECK: %[[P:.*]] = math.powf %[[X:.*]], %{{.*}} : f32
+// CHECK: %[[IS:.*]] = arith.cmpf oeq, %[[X]],
+// CHECK: %[[FOUND:.*]] = arith.select %[[IS]], %{{.*}}, %[[P]]
+// CHECK: %[[ROOT:.*]] = math.powf %[[FOUND]], %{{.*}} : f32
+// CHECK-NEXT: linalg.yield %[[ROOT]]
+func.func @fractions(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+  %quarter = arith.constant 2.5e-01 : f32
+  %half = arith.constant 5.0e-01 : f32
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = math.powf %a, %quarter : f32
+    %q = math.powf %p, %half : f32
+    linalg.yield %q : f32
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }

@@ -137,6 +137,28 @@ def _quantised_product(body: DecomposedOp) -> None:
         body.give(0, body("QuantizeLinear", made, scale, zero))
 
 
+def _whole_product(body: DecomposedOp) -> None:
+    """IREE takes unsigned bytes without a zero point for signed ones."""
+    values, zeros = [body.input(0), body.input(1)], [body.input(2), body.input(3)]
+    if not all(zeros) and _UINT8 in map(body.element, values):
+        zeros = [
+            zero or body("Cast", body.number(0), to=body.element(value))
+            for value, zero in zip(values, zeros, strict=True)
+        ]
+        body.give(0, body("MatMulInteger", *values, *zeros))
+
+
+def _recurrence(body: DecomposedOp) -> None:
+    """IREE leaves the lengths of sequences and LSTM's peepholes out."""
+    dims, lengths = body.dims(body.input(0)), body.input(4)
+    steps = dims[1 if body.attribute("layout", 0) else 0] if dims else None
+    known = body.known(lengths)
+    if lengths and (known is None or (known != steps).any()):
+        raise body.refusal("lengths of its sequences")
+    if body.input(7):
+        raise body.refusal("peepholes")
+
+
 def _cast(body: DecomposedOp) -> None:
     """Floats become unsigned bytes by way of 32 bits: above 127 IREE's are 127."""
     wanted, value = body.attribute("to", 0), body.input(0)
@@ -154,6 +176,38 @@ def _unsigned(body: DecomposedOp) -> None:
         wide = [body("Cast", value, to=_INT32) if value else "" for value in values]
         more = {"fmod": fmod} if fmod else {}
         body.give(0, body("Cast", body(body.node.op_type, *wide, **more), to=_UINT8))
+
+
+def _mod(body: DecomposedOp) -> None:
+    """What floats leave has the sign of the first: IREE takes their quotient, of few digits."""
+    one, other = body.input(0), body.input(1)
+    if body.element(one) not in _FLOATS:
+        return _unsigned(body)
+    # Of floats IREE takes it without, too, as it does by Python's `%`.
+    if body.attribute("fmod", 0):
+        rest = body("Mod", body("Abs", one), body("Abs", other))
+        body.give(0, body("Where", body("Less", one, body.like(0.0, one)), body("Neg", rest), rest))
+
+
+def _max_pool(body: DecomposedOp) -> None:
+    """IREE takes unsigned bytes for signed, and places are those in one padded image."""
+    value = body.input(0)
+    if body.output(1):
+        raise body.refusal("the places of its maxima as a result")
+    if body.element(value) == _UINT8:
+        given = {each.name: body.attribute(each.name, None) for each in body.node.attribute}
+        pooled = body("MaxPool", body("Cast", value, to=_FLOAT), **given)
+        body.give(0, body("Cast", pooled, to=_UINT8))
+
+
+def _softsign(body: DecomposedOp) -> None:
+    x = body.input(0)
+    body.give(0, body("Div", x, body("Add", body("Abs", x), body.like(1.0, x))))
+
+
+def _unique(body: DecomposedOp) -> None:
+    """IREE has no program, or crashes."""
+    raise body.refusal("as many results as it finds")
 
 
 def _equal(body: DecomposedOp) -> None:
@@ -226,12 +280,19 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "Clip": _unsigned,
     "Div": _unsigned,
     "Equal": _equal,
+    "GRU": _recurrence,
     "GridSample": _grid_sample,
     "LRN": _lrn,
+    "LSTM": _recurrence,
     "MatMul": _matmul,
-    "Mod": _unsigned,
+    "MatMulInteger": _whole_product,
+    "MaxPool": _max_pool,
+    "Mod": _mod,
     "Pad": _pad,
     "QLinearMatMul": _quantised_product,
+    "RNN": _recurrence,
     "ReduceProd": _reduce_prod,
+    "Softsign": _softsign,
     "TensorScatter": _tensor_scatter,
+    "Unique": _unique,
 }

@@ -344,6 +344,15 @@ def test_what_cannot_be_imported() -> None:
     scan = node("CumProd", ["x", "n"], ["y"], name="/a/scan")
     with pytest.raises(attnpass.AttnError, match="IREE does not import CumProd '/a/scan'"):
         attnpass.onnx.compile(_model([scan], [*rows, lengths], result, 26))
+    for op, inputs, results, reason in (
+        ("MaxPool", ["x"], ["y", "at"], "the places of its maxima as a result"),
+        ("Unique", ["x"], ["y"], "as many results as it finds"),
+        ("GRU", ["x", "x", "x", "", "n"], ["", "y"], "lengths of its sequences"),
+        ("LSTM", ["x", "x", "x", "", "", "", "", "n"], ["", "y"], "peepholes"),
+    ):
+        refused = node(op, inputs, results, **({"kernel_shape": [1]} if op == "MaxPool" else {}))
+        with pytest.raises(attnpass.AttnError, match=f"has {reason}, which is not compiled"):
+            attnpass.onnx.compile(_model([refused], [*rows, lengths], result, 17))
     unknown = [node("Reshape", ["x", "s"], ["z"], name="/cut"), node("Relu", ["z"], ["y"])]
     shape = ("s", onnx.TensorProto.INT64, ["n"])
     with pytest.raises(attnpass.AttnError, match=r"how many dims 'z' has, which Reshape '/cut'"):
@@ -380,6 +389,10 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("Equal", ["log", "log"], ["same"]),
             node("Clip", ["log", "as"], ["bounded"]),
             node("Max", ["log", "x"], ["larger"]),
+            node("Mod", ["x", "tenth"], ["rest"], fmod=1),
+            node("Softsign", ["x"], ["soft"]),
+            node("MaxPool", ["b"], ["pooled"], kernel_shape=[2]),
+            node("MatMulInteger", ["a", "b"], ["whole"]),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -397,7 +410,9 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             ("power", kind, ["b", 6, 4, 5]),
             *((name, onnx.TensorProto.UINT8, a.shape) for name in ("div", "mod", "clip", "bytes")),
             ("same", onnx.TensorProto.BOOL, ["b", 6, 4, 5]),
-            *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger")),
+            *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger", "rest", "soft")),
+            ("pooled", onnx.TensorProto.UINT8, [2, 4, 4]),
+            ("whole", onnx.TensorProto.INT32, [2, 3, 5]),
         ],
         20,
         {
@@ -407,6 +422,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             "last": np.array([-1]),
             "minus": np.float32(-3),
             "seven": np.uint8(7),
+            "tenth": np.float32(1e-7),
             **{
                 name: np.asarray(number, np.uint8 if name.endswith("z") else np.float32)
                 for name, number in zip(named, numbers, strict=True)
@@ -415,7 +431,12 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
     )
     x[0, 0, 0, :2] = 0.0, -0.0
     results = attnpass.onnx.compile(model)(x, grid, a, b)
+    *results, rest, soft, pooled, whole = results
+    assert np.array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))
     lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same, bounded, larger = results
+    assert np.array_equal(rest, np.fmod(x, np.float32(1e-7)))
+    assert rel_error(soft, x / (1 + np.abs(x))) < 1e-6
+    assert np.array_equal(pooled, np.maximum(b[..., :-1], b[..., 1:]))
     for got, right in zip(unsigned, (a // 7, a % 7, a.clip(7, 100), a), strict=True):
         assert np.array_equal(got, right)
     assert np.array_equal(same, x >= 0)

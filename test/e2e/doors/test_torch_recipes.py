@@ -66,7 +66,12 @@ def test_elementwise_ops() -> None:
             F.interpolate(
                 x[None], size=(1, 4), mode="bilinear", antialias=True, align_corners=True
             ),
-            *(torch.signbit(x), torch.copysign(x, -0.0 * x.abs()), torch.signbit(i - 2)),
+            *(
+                torch.signbit(x),
+                torch.copysign(x, -0.0 * x.abs()),
+                torch.copysign(i, 2 - i),
+                torch.signbit(i - 2),
+            ),
             *(i**2, (i - 3) ** 3, x**2, F.prelu(x, 0.2 * x[0, :, 0])),
             *(torch.roll(x, 3), torch.roll(x, (1, -2), (1, 2))),
             torch.topk(x, 3, 1, sorted=False)[0].sum(1),
@@ -74,7 +79,15 @@ def test_elementwise_ops() -> None:
             torch.histc(i.float(), 4, 0, 4),
             torch.slice_scatter(products, 3 * products[:, :4], 1, 1, 5),
             *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
-            *(y.cummax(1), wild.cummin(-1)[0], y.median(-1), wild.median(0)[0], y.kthvalue(2, 1)),
+            *(
+                y.cumprod(1),
+                i.cumprod(0, dtype=torch.int32),
+                y.cummax(1),
+                wild.cummin(-1)[0],
+                y.median(-1),
+                wild.median(0)[0],
+                y.kthvalue(2, 1),
+            ),
             *(F.max_pool2d(x, 2), F.conv_transpose2d(x, y[:, :3, :3, None].mT), y.median()),
             *(op(wild) for op in (F.relu6, F.hardsigmoid, F.leaky_relu, F.elu, F.hardtanh)),
             *(wild.clamp(-1, 1), torch.clamp(wild, y, y + 1), torch.clamp(y, wild, wild.flip(0))),
@@ -95,6 +108,7 @@ def test_elementwise_ops() -> None:
             1e-25 * torch.hypot(1e25 * x, wide),
             F.logsigmoid(100 * x),
             *(F.pad(x, (0, 0, 1, -1)), F.pad(x, (-1, 2, -2, 0), value=0.5)),
+            F.pad(x[None], (2, 1, 0, -1), mode="replicate"),
             *(x @ y[0, 0], y[0, 0] @ x.mT, torch.fmax(x, y[:1]), torch.clamp(x, max=y[:1])),
             torch.diagonal_scatter(x, y[:, :5, 0], -1, 1, 2),
             *(x[0].clone().fill_diagonal_(3.0), (2 * x[0, :, :4].mT).fill_diagonal_(3.0)),
@@ -103,6 +117,8 @@ def test_elementwise_ops() -> None:
             torch.masked_select(x, y[:1] > 0).sum(),
             *(F.softplus(levels), x[levels > 2], levels.long() > 2.5, (levels > 0) > 0),
             *(op(levels) for op in (torch.sign, torch.trunc, torch.frac, F.softshrink)),
+            *(levels // 0.1, levels // math.inf, wild // 0.5, 3 // levels),
+            torch.div(wild, -0.5, rounding_mode="floor"),
             *(torch.sign(x), torch.trunc(3 * x), F.softshrink(x), F.threshold(levels, 0, 20)),
         )
 
@@ -132,6 +148,8 @@ def test_unsigned_bytes() -> None:
             *(torch.cat([x, pixels]), torch.cat([x, x > 128]), torch.stack([x, x.int()])),
             *((x - 1) / 2, 200 - x * 2, (x + 100) >> 1, x + (x > 128), x == 300, x < 300),
             *(pixels[:256].clone().copy_(x), x.clone().copy_(pixels[:256]), x.sum(dtype=x.dtype)),
+            *(torch.zeros_like(x), x.new_ones(2), torch.zeros(3, dtype=torch.uint8)),
+            *(x.clamp(min=-1), x.clamp(max=-1), torch.bitwise_left_shift(x, 1)),
         )
 
     x = torch.arange(256).to(torch.uint8)
