@@ -7,6 +7,7 @@ import pytest
 from helpers import compile_text, pairwise, run_module
 
 from attnpass import Report
+from bench.device import load, to_iree
 
 # Globals with their types; two of other types begin with the same bytes.
 NAMES = ("ck", "cv", "other")
@@ -75,6 +76,29 @@ func.func @main(%cache: {cache}, %new: tensor<2x2xf32>, %at: tensor<2x1xi32>)
     kept, written = run_module(program, [old, new, np.array([[3], [1]], np.int32)])
     assert not kept.any()
     assert np.array_equal(written, np.array([[0, 0], [1, 1], [0, 0], [1, 1]]))
+
+
+def test_a_global_begins_with_its_numbers_where_only_constants_are_stored() -> None:
+    program = compile_text(
+        """
+util.global private mutable @state = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %was = util.global.load @state : tensor<4xf32>
+  %next = arith.constant dense<[5.0, 6.0, 7.0, 8.0]> : tensor<4xf32>
+  util.global.store %next, @state : tensor<4xf32>
+  %sum = arith.addf %x, %was : tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+""",
+        mode="cost",
+    )
+    from iree import runtime
+
+    config = runtime.Config("local-sync")
+    main = load(config, program)["main"]
+    for wanted in ([1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 7, 8]):
+        result = main(to_iree(config.device, np.zeros(4, np.float32)))
+        assert np.array_equal(result.to_host(), wanted)
 
 
 _WRITES = {
