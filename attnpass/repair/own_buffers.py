@@ -3,7 +3,8 @@
 IREE 3.13 makes the initial values of globals as it makes any tensors: those with the same bytes are
 computed once, and the globals that hold them begin as one buffer. A program that writes one of them
 in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
-cannot tell to be equal. And a global that only constants are stored to has them from the start.
+cannot tell to be equal. And a global that only constants are stored to has them from the start. And
+it crashes on a `while` whose body does not read a tensor that it is handed.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
 as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
@@ -180,6 +181,20 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
                 end = body.operations[len(body.operations) - 1].operation
                 Builder(end).create("util.optimization_barrier", [value.type], [value])
                 found.append(body.owner.operation)
+    return list(dict.fromkeys(found))
+
+
+def keep_carried(module: ir.Operation) -> list[ir.Operation]:
+    """Has each `scf.while` whose body does not read a tensor that it is handed read it last of all;
+    returns those loops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for loop in collect(module, lambda op: op.name == "scf.while"):
+        body = loop.regions[1].blocks[0]
+        unread = [x for x in body.arguments if is_ranked_tensor(x) and not users(x)]
+        for value in unread:
+            end = body.operations[len(body.operations) - 1].operation
+            Builder(end).create("util.optimization_barrier", [value.type], [value])
+            found.append(loop)
     return list(dict.fromkeys(found))
 
 
@@ -431,6 +446,7 @@ class OwnBuffers(Pass):
         begun = keep_begun(module)
         returned = keep_returned(module)
         loops = keep_outside_loops(module)
+        carried = keep_carried(module)
         read = keep_read(module)
         given = keep_given(module)
         aligned = keep_aligned(module)
@@ -464,6 +480,9 @@ class OwnBuffers(Pass):
                 "the same buffer",
                 kind="loop",
             )
+        for loop in carried:
+            why = "reads all tensors that it is handed: IREE 3.13 crashes where it does not"
+            context.report.record(loop, "repaired", why, kind="loop")
         for write in read:
             context.report.record(
                 write,
@@ -477,4 +496,4 @@ class OwnBuffers(Pass):
         for op in aligned:
             why = "joins a copy of what a kernel writes: IREE 3.13 has it write to any byte"
             context.report.record(op, "repaired", why)
-        return bool(names or begun or returned or loops or read or given or aligned)
+        return bool(names or begun or returned or loops or carried or read or given or aligned)
