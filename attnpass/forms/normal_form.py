@@ -10,7 +10,8 @@ loop with a rest gets a mask, which IREE 3.13 gives too many dims on CPUs ("'vec
 expects a 'vector<8x4xi1>' mask").
 
 Masks of integers, of which IREE reads the lowest bit, and of bits that lie packed in bytes are
-masks of truth values.
+masks of truth values. Attention begins with nothing: it does not read what its result is said to
+begin with, but IREE 3.13 fails where its kernel is to make that, a fill, too.
 
 attn-order-dims: attention's iteration dims in one order, when its result's order is final.
 """
@@ -23,7 +24,7 @@ from iree.compiler import ir
 
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts, find
-from ..ir import Builder, element_type, is_float, maps, product, sizes_of
+from ..ir import Builder, defining_op, element_type, is_float, maps, product, sizes_of
 from ..machines import Target
 from ..machines.cpu.configurations import fills_tiles
 from ..machines.gpu.configurations import is_f32, tiled
@@ -92,6 +93,17 @@ def truth_mask(facts: AttentionFacts) -> str:
     return f"{kind}, of which IREE reads the lowest bit"
 
 
+def begins_with_nothing(facts: AttentionFacts) -> bool:
+    """Gives an attention an empty tensor for its result where it had another; returns whether."""
+    start = facts.value("output")
+    source = defining_op(start)
+    if facts.kind != "attention" or (source is not None and source.name == "tensor.empty"):
+        return False
+    empty = Builder(facts.op).empty(sizes_of(start), element_type(start))
+    edit(facts).operand("output", empty).in_place()
+    return True
+
+
 def _lowest_bits(mask: ir.Value, build: Builder) -> ir.Value:
     i1 = ir.IntegerType.get_signless(1, mask.context)
     return build.computed(
@@ -135,9 +147,10 @@ class NormalForm(Pass):
     """Brings attention into the form that all other passes and configurations know.
 
     Masks of integers (IREE reads their lowest bit) and of bits packed 8 to a byte become masks of
-    truth values, by one elementwise op. Iteration dims get the order b, m, n, k1, k2 and, within a
-    kind, that of the result; in f32 on NVIDIA GPUs the order of the result throughout, since IREE
-    3.13 computes wrong numbers of other orders there. Maps are relabelled, nothing is moved.
+    truth values, by one elementwise op. Results begin with empty tensors. Iteration dims get the
+    order b, m, n, k1, k2 and, within a kind, that of the result; in f32 on NVIDIA GPUs the order of
+    the result throughout, since IREE 3.13 computes wrong numbers of other orders there. Maps are
+    relabelled, nothing is moved.
     """
 
     name = "attn-normal-form"
@@ -152,7 +165,10 @@ class NormalForm(Pass):
             if had:
                 why = f"its mask is of truth values now; it was of {had}"
                 context.report.record(facts.op, "fitted", why)
-            changed |= bool(had) | order_dims(facts, target, context.report)
+            begins = begins_with_nothing(facts)
+            if begins:
+                context.report.record(facts.op, "fitted", "its result begins with nothing now")
+            changed |= bool(had) | begins | order_dims(facts, target, context.report)
         return changed
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe
 from ..errors import AttnError
-from ..ir import Refusal, maps, users
+from ..ir import Refusal, body_of, maps, users
 from ..ir.views import view_before
 from . import Target
 from .common_faults import begins_with_number
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 
 def nothing_is_right(
@@ -50,6 +48,8 @@ def no_code(facts: AttentionFacts) -> Refusal | None:
     """Why IREE 3.13 compiles an attention for no target, however it is configured, or None."""
     read = {dim for name in ("query", "key", "value") for dim in facts.map_of(name)}
     written = {*facts.map_of("output")}
+    if isinstance(body_of(facts.op).arguments[0].type, ir.F64Type):
+        return Refusal("IREE 3.13 fails on scores of f64")
     if facts.kind == "online_attention":
         kinds = {facts.element_types[name] for name in facts.result_names}
         if len(kinds) > 1:

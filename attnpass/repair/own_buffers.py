@@ -3,7 +3,8 @@
 IREE 3.13 makes the initial values of globals as it makes any tensors: those with the same bytes are
 computed once, and the globals that hold them begin as one buffer. A program that writes one of them
 in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
-cannot tell to be equal.
+cannot tell to be equal. And a global that only constants are stored to has them from the start. And
+it crashes on a `while` whose body does not read a tensor that it is handed.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
 as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
@@ -13,7 +14,7 @@ written to: a cache that moves up by a row, or whose new rows are a norm of old 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from operator import or_
 
@@ -67,21 +68,59 @@ def separate(module: ir.Operation) -> list[str]:
     if len(found) < 2:
         return []
     for op in found:
-        _initialize(op)
+        _initialize(op, _made)
     return [symbol_name(op) for op in found]
 
 
+def keep_begun(module: ir.Operation) -> list[str]:
+    """Has each mutable global that only constants are stored to begin in an initializer; returns
+    their names. Needs a current context."""
+    stores = collect(module, lambda op: op.name == "util.global.store", bodies=False)
+    stored = {_global_of(op) for op in stores}
+    changing = {_global_of(op) for op in stores if not _is_known(op.operands[0], stored)}
+    begun = collect(module, _begins, bodies=False)
+    found = [op for op in begun if symbol_name(op) in stored - changing]
+    for op in found:
+        _initialize(op, lambda build, kind, value: build.constant(value, kind))
+    return [symbol_name(op) for op in found]
+
+
+def _is_known(value: ir.Value, stored: Collection[str]) -> bool:
+    """Whether IREE may compute a value while it compiles: it hangs on no argument, and on no global
+    of those `stored`."""
+    left, seen = [value], {value}
+    while left:
+        made = defining_op(left.pop())
+        if made is None or (made.name == "util.global.load" and _global_of(made) in stored):
+            return False
+        new = set(made.operands) - seen
+        seen |= new
+        left.extend(new)
+    return True
+
+
+def _global_of(op: ir.Operation) -> str:
+    """The name of the global that an op loads or stores."""
+    return ir.FlatSymbolRefAttr(op.attributes["global"]).value
+
+
 def _begins_with_number(op: ir.Operation) -> bool:
-    if op.name != "util.global" or "is_mutable" not in op.attributes:
-        return False
-    kind = ir.TypeAttr(op.attributes["type"]).value
     value = known_attribute(op, _VALUE)
-    is_tensor = isinstance(kind, ir.RankedTensorType)
-    return is_tensor and isinstance(value, ir.DenseElementsAttr) and value.is_splat
+    return _begins(op) and isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
-def _initialize(op: ir.Operation) -> None:
-    """Moves the value of a global into an initializer behind it."""
+def _begins(op: ir.Operation) -> bool:
+    """Whether an op is a mutable global of a tensor with a value to begin with."""
+    if op.name != "util.global" or any(x not in op.attributes for x in ("is_mutable", _VALUE)):
+        return False
+    return isinstance(ir.TypeAttr(op.attributes["type"]).value, ir.RankedTensorType)
+
+
+def _initialize(
+    op: ir.Operation,
+    made: Callable[[Builder, ir.RankedTensorType, ir.Attribute], ir.Value],
+) -> None:
+    """Moves the value of a global into an initializer behind it, which stores what is `made`."""
     context = op.context
     name = ir.StringAttr(op.attributes["sym_name"])
     kind, value = ir.TypeAttr(op.attributes["type"]).value, op.attributes[_VALUE]
@@ -91,9 +130,9 @@ def _initialize(op: ir.Operation) -> None:
     )
 
     def body(build: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        made = _made(build, ir.RankedTensorType(kind), value)
+        start = made(build, ir.RankedTensorType(kind), value)
         target = ir.FlatSymbolRefAttr.get(name.value, context)
-        build.create("util.global.store", [], [made], {"global": target})
+        build.create("util.global.store", [], [start], {"global": target})
         return []
 
     fill_region(initializer, [], "util.return", body)
@@ -142,6 +181,20 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
                 end = body.operations[len(body.operations) - 1].operation
                 Builder(end).create("util.optimization_barrier", [value.type], [value])
                 found.append(body.owner.operation)
+    return list(dict.fromkeys(found))
+
+
+def keep_carried(module: ir.Operation) -> list[ir.Operation]:
+    """Has each `scf.while` whose body does not read a tensor that it is handed read it last of all;
+    returns those loops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for loop in collect(module, lambda op: op.name == "scf.while"):
+        body = loop.regions[1].blocks[0]
+        unread = [x for x in body.arguments if is_ranked_tensor(x) and not users(x)]
+        for value in unread:
+            end = body.operations[len(body.operations) - 1].operation
+            Builder(end).create("util.optimization_barrier", [value.type], [value])
+            found.append(loop)
     return list(dict.fromkeys(found))
 
 
@@ -376,20 +429,24 @@ class OwnBuffers(Pass):
     know, where several begin with one number everywhere.
 
     IREE 3.13 gives such globals, the natural way to write caches of K and V, one buffer: what is
-    stored in V appears in K. An argument that is returned as it was, and written in place, is
-    returned as a copy; what stands outside a loop that writes to it is copied each time round.
-    What a write reads of the tensor that it writes to is put in memory first. What is sorted where
-    it lies is a copy of an argument or a global. What a precompiled kernel writes is copied where
-    it would stand behind a part of no whole vectors: to write there is an illegal address.
+    stored in V appears in K. One that only constants are stored to, it takes for the last of them.
+    An argument that is returned as it was, and written in place, is returned as a copy; what stands
+    outside a loop that writes to it is copied each time round. What a write reads of the tensor
+    that it writes to is put in memory first. What is sorted where it lies is a copy of an argument
+    or a global. What a precompiled kernel writes is copied where it would stand behind a part of no
+    whole vectors: to write there is an illegal address.
     """
 
     name = "attn-own-buffers"
     summary = "mutable globals with equal initial values do not share a buffer"
+    mends = "what is stored in one global appears in another, or is there from the start"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         names = separate(module)
+        begun = keep_begun(module)
         returned = keep_returned(module)
         loops = keep_outside_loops(module)
+        carried = keep_carried(module)
         read = keep_read(module)
         given = keep_given(module)
         aligned = keep_aligned(module)
@@ -400,6 +457,13 @@ class OwnBuffers(Pass):
                 f"{len(names)} mutable globals are filled at the start, each for itself: IREE "
                 "3.13 lets those that begin equal share a buffer",
                 globals=len(names),
+            )
+        for name in begun:
+            context.report.record(
+                Op("global", name),
+                "repaired",
+                "it begins in an initializer: IREE 3.13 forgets how a global begins that only "
+                "constants are stored to",
             )
         for name in returned:
             context.report.record(
@@ -416,6 +480,9 @@ class OwnBuffers(Pass):
                 "the same buffer",
                 kind="loop",
             )
+        for loop in carried:
+            why = "reads all tensors that it is handed: IREE 3.13 crashes where it does not"
+            context.report.record(loop, "repaired", why, kind="loop")
         for write in read:
             context.report.record(
                 write,
@@ -429,4 +496,4 @@ class OwnBuffers(Pass):
         for op in aligned:
             why = "joins a copy of what a kernel writes: IREE 3.13 has it write to any byte"
             context.report.record(op, "repaired", why)
-        return bool(names or returned or loops or read or given or aligned)
+        return bool(names or begun or returned or loops or carried or read or given or aligned)

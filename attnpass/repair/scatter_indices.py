@@ -6,6 +6,7 @@ from iree.compiler import ir
 
 from ..attention.barrier import BARRIER, store_operand
 from ..ir import defining_op, ranked_shape, tensor_bytes
+from ..ir.views import IN_PLACE, SLICE, below_views
 from ..passes import OpPass
 from .signed_powers import is_for_cpus
 
@@ -20,7 +21,8 @@ class ScatterIndices(OpPass):
     From `--iree-opt-level=O2` on IREE 3.13 fuses it into the scatter's kernel. On CUDA that
     kernel reads indices that nobody wrote, and writes where they point: a decode step with a
     static cache (`index_put`) ends in an illegal address. On CPUs it makes them whole on the
-    stack, where indices may meet, and has no program where they are too large for that.
+    stack, where indices may meet, and has no program where they are too large for that; where no
+    two indices meet it has none for a scatter to a slice.
     """
 
     name = "attn-scatter-indices"
@@ -30,6 +32,12 @@ class ScatterIndices(OpPass):
     backends = ("cuda", "llvm-cpu")
 
     def change(self, op: ir.Operation) -> str:
+        cut = is_for_cpus(op) and _is_tiled(op) and _is_slice(op.operands[-1])
+        if cut:
+            store_operand(op, len(op.operands) - 1)
+        return self._store_read(op) or "what it writes to is put in memory of its own" * cut
+
+    def _store_read(self, op: ir.Operation) -> str:
         made = [number for number, value in enumerate([*op.operands][:-1]) if _is_made(value)]
         if is_for_cpus(op) and (_is_tiled(op) or _fits_stack([op.operands[n] for n in made])):
             return ""
@@ -41,6 +49,12 @@ class ScatterIndices(OpPass):
 def _is_made(value: ir.Value) -> bool:
     producer = defining_op(value)
     return producer is not None and producer.name not in (BARRIER, "arith.constant")
+
+
+def _is_slice(value: ir.Value) -> bool:
+    """Whether a tensor is a part of another, below reshapes."""
+    producer = defining_op(below_views(value, IN_PLACE))
+    return producer is not None and producer.name == SLICE
 
 
 def _is_tiled(op: ir.Operation) -> bool:

@@ -72,3 +72,16 @@ func.func @rolled(%x: tensor<4x8x6xf16>) -> tensor<4x8x6xf16> {
   %both = tensor.concat dim(1) %last, %first : (tensor<4x5x6xf16>, tensor<4x3x6xf16>) -> tensor<4x8x6xf16>
   return %both : tensor<4x8x6xf16>
 }
+
+// What is empty has no place: a concat without elements stays, a piece without elements is left out.
+//
+// CHECK-LABEL: func.func @empty(
+// CHECK: tensor.concat dim(1) %arg0, %arg0
+// CHECK: %[[WHOLE:.*]] = tensor.insert_slice %arg2 into %{{.*}}[0, 0, 0] [4, 5, 6]
+// CHECK-NOT: tensor.insert_slice
+// CHECK: return %{{.*}}, %[[WHOLE]]
+func.func @empty(%x: tensor<4x3x0xf16>, %none: tensor<4x0x6xf16>, %y: tensor<4x5x6xf16>) -> (tensor<4x6x0xf16>, tensor<4x5x6xf16>) {
+  %a = tensor.concat dim(1) %x, %x : (tensor<4x3x0xf16>, tensor<4x3x0xf16>) -> tensor<4x6x0xf16>
+  %b = tensor.concat dim(1) %none, %y, %none : (tensor<4x0x6xf16>, tensor<4x5x6xf16>, tensor<4x0x6xf16>) -> tensor<4x5x6xf16>
+  return %a, %b : tensor<4x6x0xf16>, tensor<4x5x6xf16>
+}

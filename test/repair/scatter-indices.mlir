@@ -77,6 +77,26 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
     return %r : tensor<16x8xf16>
   }
 
+  // Rows that do not meet are written to a part of a tensor in memory of its own.
+  // CHECK-LABEL: func.func @layer(
+  // CHECK: %[[LAYER:.*]] = tensor.collapse_shape
+  // CHECK: %[[OWN:.*]] = iree_tensor_ext.compute_barrier.start %[[LAYER]] : tensor<16x8xf16>
+  // CHECK: iree_linalg_ext.scatter {{.*}} outs(%[[OWN]] :
+  // CHECK: iree_linalg_ext.scatter {{.*}} unique_indices(false) {{.*}} outs(%[[LAYER]] :
+  func.func @layer(%new: tensor<4x8xf16>, %at: tensor<4x1xi64>, %caches: tensor<3x16x8xf16>) -> (tensor<16x8xf16>, tensor<16x8xf16>) {
+    %s = tensor.extract_slice %caches[1, 0, 0] [1, 16, 8] [1, 1, 1] : tensor<3x16x8xf16> to tensor<1x16x8xf16>
+    %c = tensor.collapse_shape %s [[0, 1], [2]] : tensor<1x16x8xf16> into tensor<16x8xf16>
+    %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%new, %at : tensor<4x8xf16>, tensor<4x1xi64>) outs(%c : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    %t = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %at : tensor<4x8xf16>, tensor<4x1xi64>) outs(%c : tensor<16x8xf16>) {
+    ^bb0(%a: f16, %b: f16):
+      iree_linalg_ext.yield %a : f16
+    } -> tensor<16x8xf16>
+    return %r, %t : tensor<16x8xf16>, tensor<16x8xf16>
+  }
+
   // Rows that do not meet IREE makes in parts.
   // CHECK-LABEL: func.func @apart(
   // CHECK-NOT: compute_barrier

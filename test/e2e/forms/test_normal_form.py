@@ -1,4 +1,5 @@
-"""attn-normal-form on llvm-cpu: masks of integers and of packed bits, key dims in two orders."""
+"""attn-normal-form on llvm-cpu: masks of integers and of packed bits, results that begin with a
+number, key dims in two orders; scores of f64."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from attention_form import Form
 from helpers import MAPS, compile_text, pairwise, rel_error, run_module
+
+import attnpass
 
 ROWS, KEYS, HEAD = 9, 36, 16
 PACKED = "i1, #iree_encoding.packed_storage"
@@ -26,9 +30,10 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}, %given: {given}) -> {q} {{
   {cast}
   %scale = arith.constant 0.25 : f32
   %e = tensor.empty() : {q}
+  %f = linalg.fill ins(%scale : f32) outs(%e : {q}) -> {q}
   %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s,
       affine_map<(b, m, n, k1, k2) -> (m, k2)>, #o]>
-      ins(%q, %k, %v, %scale, {made or "%mask"} : {q}, {k}, {v}, f32, {mask}) outs(%e : {q}) {{
+      ins(%q, %k, %v, %scale, {made or "%mask"} : {q}, {k}, {v}, f32, {mask}) outs(%f : {q}) {{
     ^bb0(%x: f32):
       iree_linalg_ext.yield %x : f32
   }} -> {q}
@@ -44,7 +49,11 @@ def compiled(cpu: str) -> bytes:
         for name, kind in TYPES.items()
         for width, head in HEADS.items()
     )
-    return compile_text(text, mode="cost", flags=[f"--iree-llvmcpu-target-cpu={cpu}"])
+    report = attnpass.Report()
+    flags = [f"--iree-llvmcpu-target-cpu={cpu}"]
+    program = compile_text(text, mode="cost", flags=flags, report=report)
+    assert not report.found("fallback")
+    return program
 
 
 @pytest.mark.parametrize(("name", "width", "cpu"), pairwise(TYPES, HEADS, ["generic", "host"]))
@@ -125,3 +134,15 @@ def test_key_dims_in_two_orders(number: int, cpu: str) -> None:
     weights /= weights.sum((1, 2), keepdims=True)
     got = run_module(compiled_across(cpu), [q, k, v], f"f{number}")
     assert rel_error(got, np.einsum("mij,jin->mn", weights, v.astype(np.float64))) < 1e-5
+
+
+def test_scores_of_f64() -> None:
+    form, report = Form(kinds=("f64",) * 4, scale_kind="f64"), attnpass.Report()
+    text = form.text("main")
+    for one in ("%score:", "%score :"):
+        text = text.replace(f"{one} f32", f"{one} f64")
+    flags = ["--iree-input-demote-f64-to-f32=false"]
+    program = compile_text(text, mode="cost", flags=flags, report=report)
+    assert not report.found("fallback")
+    (wanted,) = form.wanted()
+    assert rel_error(run_module(program, form.arguments()), wanted) < 1e-6

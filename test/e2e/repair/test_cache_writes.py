@@ -157,6 +157,24 @@ OVERLAPS = {
   %r = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 16, 8] : tensor<32x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
         lambda cache, at: _moved(cache, at, lambda rows: rows),
     ),
+    "parts of rows written to others": (
+        """
+  %flat = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>
+  %part = tensor.extract_slice %flat[0, 0] [3, 3] [1, 1] : tensor<32x8xf32> to tensor<3x3xf32>
+  %last = tensor.extract_slice %flat[0, 5] [32, 3] [1, 1] : tensor<32x8xf32> to tensor<32x3xf32>
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+      ins(%part, %at : tensor<3x3xf32>, tensor<3x1xi64>) outs(%last : tensor<32x3xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      iree_linalg_ext.yield %x : f32
+  } -> tensor<32x3xf32>
+  %t = tensor.insert_slice %s into %flat[0, 5] [32, 3] [1, 1] : tensor<32x3xf32> into tensor<32x8xf32>
+  %r = tensor.expand_shape %t [[0, 1], [2]] output_shape [2, 16, 8] : tensor<32x8xf32> into tensor<2x16x8xf32>""",  # noqa: E501
+        lambda cache, at: _moved(
+            cache,
+            at,
+            lambda rows: np.concatenate([cache.reshape(32, 8)[at[:, 0], :5], rows[:, :3]], 1),
+        ),
+    ),
     "softmax of rows": (
         """
   %flat = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<2x16x8xf32> into tensor<32x8xf32>

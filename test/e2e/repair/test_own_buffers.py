@@ -7,6 +7,7 @@ import pytest
 from helpers import compile_text, pairwise, run_module
 
 from attnpass import Report
+from bench.device import load, to_iree
 
 # Globals with their types; two of other types begin with the same bytes.
 NAMES = ("ck", "cv", "other")
@@ -77,6 +78,29 @@ func.func @main(%cache: {cache}, %new: tensor<2x2xf32>, %at: tensor<2x1xi32>)
     assert np.array_equal(written, np.array([[0, 0], [1, 1], [0, 0], [1, 1]]))
 
 
+def test_a_global_begins_with_its_numbers_where_only_constants_are_stored() -> None:
+    program = compile_text(
+        """
+util.global private mutable @state = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %was = util.global.load @state : tensor<4xf32>
+  %next = arith.constant dense<[5.0, 6.0, 7.0, 8.0]> : tensor<4xf32>
+  util.global.store %next, @state : tensor<4xf32>
+  %sum = arith.addf %x, %was : tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+""",
+        mode="cost",
+    )
+    from iree import runtime
+
+    config = runtime.Config("local-sync")
+    main = load(config, program)["main"]
+    for wanted in ([1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 7, 8]):
+        result = main(to_iree(config.device, np.zeros(4, np.float32)))
+        assert np.array_equal(result.to_host(), wanted)
+
+
 _WRITES = {
     "slice": """tensor.insert_slice %row into %base[%i, 0] [1, 8] [1, 1]
         : tensor<1x8xf32> into tensor<4x8xf32>""",
@@ -129,6 +153,35 @@ func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
         state = after
     assert np.allclose(result, state, atol=1e-6)
     assert any(record.op.kind == "loop" for record in report.found("repaired"))
+
+
+def test_a_loop_may_overwrite_what_it_is_handed() -> None:
+    """A `while` whose body makes its tensor anew: the last number counted, or the start."""
+    text = """
+func.func @main(%start: tensor<4xf32>, %count: tensor<i32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = tensor.extract %count[] : tensor<i32>
+  %r:2 = scf.while (%i = %c0, %x = %start) : (i32, tensor<4xf32>) -> (i32, tensor<4xf32>) {
+    %q = arith.cmpi slt, %i, %n : i32
+    scf.condition(%q) %i, %x : i32, tensor<4xf32>
+  } do {
+  ^bb0(%i: i32, %x: tensor<4xf32>):
+    %f = arith.sitofp %i : i32 to f32
+    %e = tensor.empty() : tensor<4xf32>
+    %new = linalg.fill ins(%f : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %k = arith.addi %i, %c1 : i32
+    scf.yield %k, %new : i32, tensor<4xf32>
+  }
+  return %r#1 : tensor<4xf32>
+}
+"""
+    report = Report()
+    program = compile_text(text, mode="cost", report=report)
+    assert not report.found("fallback")
+    start = np.full(4, 9, np.float32)
+    for count, wanted in ((3, 2), (0, 9)):
+        assert np.array_equal(run_module(program, [start, np.array(count, np.int32)]), [wanted] * 4)
 
 
 @pytest.mark.parametrize("size", ["4", "?"])
