@@ -314,13 +314,17 @@ def _configure_few(function: ir.Operation) -> int:
     for all rows in a workgroup, and returns their number; 0 where it is left:
 
     1. where IREE does not have one subgroup make one result, reading along the depth;
-    2. where another op is configured beside the product.
+    2. where another op is configured beside the product;
+    3. where its rows are all the same, of a factor without them (a query that a model learns,
+       repeated): IREE 3.13 fails to distribute several.
     """
     ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
     if len(ops) != 1 or not _has_one_subgroup(function.attributes["translation_info"]):
         return 0
     facts, config = read_contraction(ops[0]), ops[0].attributes[_CONFIGURATION]
     if facts is None or not _takes_a_row(ops[0]):
+        return 0
+    if not {*facts.kept} <= {*facts.left, *facts.right}:
         return 0
     tile = printed.numbers(config, "workgroup")
     if tile != [int(loop not in facts.k) for loop in range(len(facts.sizes))]:

@@ -25,6 +25,7 @@ from torch.export.graph_signature import (
 
 from ..errors import AttnError, first_line
 from .flex import write_out
+from .known import KnownNumbers
 from .normalize import PLACES, argument
 from .recipes import COMPOSED, DECOMPOSED, RECIPES, library_recipes
 
@@ -65,18 +66,27 @@ def export(
     strict: bool,
 ) -> ExportedProgram:
     """The model as torch.export sees it; AttnError, with torch's words, where it does not."""
-    try:
-        with torch.no_grad(), _masks_are_not_looked_at():
-            program = torch.export.export(
-                model,
-                tuple(args),
-                dict(kwargs or {}),
-                dynamic_shapes=dynamic_shapes,
-                strict=strict,
-            )
-    except Exception as error:
-        said = f"torch.export cannot export {type(model).__name__}: {_reason(error)}"
-        raise AttnError(said, _place_of(error)) from error
+
+    def exported() -> ExportedProgram:
+        return torch.export.export(
+            model,
+            tuple(args),
+            dict(kwargs or {}),
+            dynamic_shapes=dynamic_shapes,
+            strict=strict,
+        )
+
+    with torch.no_grad(), _masks_are_not_looked_at():
+        try:
+            program = exported()
+        except Exception as error:
+            said = f"torch.export cannot export {type(model).__name__}: {_reason(error)}"
+            try:
+                with KnownNumbers(model) as known:
+                    program = exported()
+                known.check(program.graph_signature.buffers_to_mutate.values())
+            except Exception:
+                raise AttnError(said, _place_of(error)) from error
     _refuse_random(program)
     return program
 

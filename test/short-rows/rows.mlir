@@ -128,6 +128,22 @@ func.func @product(%x: tensor<4x1024xf16>, %w: tensor<257x1024xf16>) -> tensor<4
   return %p : tensor<4x257xf32>
 }
 
+// Rows that are all the same, of a factor without them, stay IREE's: it fails to distribute several.
+// CHECK-LABEL: func.func @repeated_dispatch_0
+// CHECK: workgroup = [1, 1, 0]
+func.func @repeated(%x: tensor<256xf32>, %w: tensor<768x256xf32>) -> tensor<2x768xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x768xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x768xf32>) -> tensor<2x768xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<256xf32>, tensor<768x256xf32>) outs(%f : tensor<2x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %t = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %t : f32
+    linalg.yield %s : f32
+  } -> tensor<2x768xf32>
+  return %p : tensor<2x768xf32>
+}
+
 // What is summed does not lie side by side: lanes do along what is kept, and go down it together.
 // CHECK-LABEL: func.func @down_dispatch_0
 // CHECK-SAME: VectorDistribute> workgroup_size = [512, 1, 1]

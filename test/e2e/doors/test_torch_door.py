@@ -546,6 +546,38 @@ def test_a_mask_that_is_written_and_an_argument_that_is_all_operands() -> None:
     assert _error(fast(x, seen), WrittenMask()(x.double(), seen)) < 2e-5
 
 
+class Strides(torch.nn.Module):
+    """Sizes in integer buffers, as audio codecs and vision towers have them."""
+
+    def __init__(self, counts: bool = False):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(3, 4, 5, stride=2)
+        self.register_buffer("stride", torch.tensor(2), persistent=False)
+        self.register_buffer("size", torch.tensor(5), persistent=False)
+        self.register_buffer("grids", torch.tensor([[1, 2, 3], [1, 3, 1]]))
+        self.counts = counts
+
+    def forward(self, x: Any) -> Any:
+        steps = torch.ceil((x.shape[-1] - self.size) / self.stride).long()
+        more = steps * self.stride + self.size - x.shape[-1]
+        if more > 0:
+            x = F.pad(x, (self.size - self.stride, more), mode="reflect")
+        x = self.conv(x)
+        table = torch.full((4, 3), -1)
+        for t, h, w in self.grids.tolist():
+            table[:h, :w] += torch.arange(t * h * w).reshape(h, w)
+        if self.counts:
+            self.size += 1
+        return x[..., table[table >= 0]], x[..., : self.stride]
+
+
+def test_sizes_that_a_model_holds_in_buffers() -> None:
+    model, x = Strides().eval(), torch.randn(2, 3, 16)
+    fast = attnpass.torch.compile(model, (x,), device="cpu")
+    for got, wanted in zip(fast(x), _reference(model, x), strict=True):
+        assert _error(got, wanted) < 1e-6
+
+
 class Random(torch.nn.Module):
     def __init__(self, draw: Any = F.dropout):
         super().__init__()
@@ -573,6 +605,10 @@ class Branches(torch.nn.Module):
         (
             {"model": Branches()},
             rf"{__file__}:\d+:0: error: torch.export cannot export Branches: Could not guard",
+        ),
+        (
+            {"model": Strides(counts=True), "args": (torch.ones(1, 3, 16),)},
+            "torch.export cannot export Strides: Could not guard",
         ),
         (
             {

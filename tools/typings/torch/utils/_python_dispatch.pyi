@@ -1,0 +1,5 @@
+"""For type checks without the package."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
