@@ -169,7 +169,7 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
     if read is None or read[-1] != rows or len(op.operands) > 4:
         return None
     elements = dict(zip(op.operands, body_of(op).arguments, strict=True))
-    added = _other_term(yielded(op), "arith.addf", elements[total])
+    added = _other_term(yielded(op), elements[total])
     power = None if added is None else defining_op(added)
     below = None if power is None or power.name != "math.exp2" else defining_op(power.operands[0])
     if below is None or below.name != "arith.subf" or below.operands[1] != elements[largest]:
@@ -184,10 +184,10 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
     return None
 
 
-def _other_term(value: ir.Value, name: str, one: ir.Value) -> ir.Value | None:
-    """What stands beside `one` in a sum or a product."""
+def _other_term(value: ir.Value, one: ir.Value) -> ir.Value | None:
+    """What stands beside `one` in a sum."""
     op = defining_op(value)
-    if op is None or op.name != name or one not in list(op.operands):
+    if op is None or op.name != "arith.addf" or one not in list(op.operands):
         return None
     return op.operands[1 - list(op.operands).index(one)]
 
