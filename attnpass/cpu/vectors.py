@@ -109,6 +109,29 @@ class Vectors:
         values = self.in_steps(count - count % step, step, values, body)
         return list(body(self, self.number(count - count % step), values, count % step))
 
+    def sums_over(
+        self, count: int, lanes: int, most: int, vectors: int, add: Callable[..., list[ir.Value]]
+    ) -> list[ir.Value]:
+        """So many vectors of sums over `count` elements. `add(vectors, start, offset, sums, width)`
+        adds `width` of them, those `offset` behind `start`: in a step of the loop some times the
+        lanes, a power of two up to `most`; then the rest."""
+        whole, rest = count - count % lanes, count % lanes
+        unrolled = math.gcd(whole // lanes, most)
+
+        def several(v: Vectors, start: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            for i in range(unrolled):
+                sums = add(v, start, i * lanes, sums, lanes)
+            return sums
+
+        sums = [self.zeros(lanes)] * vectors
+        if whole:
+            sums = self.loop(0, whole, lanes * unrolled, sums, several)
+        if not rest:
+            return sums
+        more = add(self, self.number(whole), 0, [self.zeros(rest)] * vectors, rest)
+        pairs = zip(sums, more, strict=True)
+        return [self.op("arith.addf", x, self.widened(y, lanes)) for x, y in pairs]
+
     def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
         """A buffer on the stack."""
         kind = ir.MemRefType.get(sizes, element or self.f32, loc=self.build.location)
