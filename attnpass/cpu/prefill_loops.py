@@ -272,11 +272,8 @@ class PrefillLoops(TileLoops):
         ) -> list[ir.Value]:
             def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
                 rows = [v.load(factors, lanes, at, v.number(j * lanes)) for j in range(vectors)]
-                for i in range(len(lines)):
-                    one = v.spread(element(v, i, at), lanes)
-                    for j, row in enumerate(rows, i * vectors):
-                        sums[j] = v.fma(one, row, sums[j])
-                return sums
+                ones = (v.spread(element(v, i, at), lanes) for i in range(len(lines)))
+                return v.add_outer(ones, rows, sums)
 
             return v.loop(low, high, 1, sums, step)
 

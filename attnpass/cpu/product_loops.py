@@ -470,11 +470,8 @@ class RowLoops(ProductLoops):
                 if not low:
                     far = place | {product.depth: v.at(depth, BLOCK_LINES)}
                     self.fetch_ahead(v, far, j * lanes)
-            for number, row in enumerate(rows):
-                one = v.spread(v.load_one(self.given, v.number(row), i), lanes)
-                for j, part in enumerate(parts, number * vectors):
-                    sums[j] = v.fma(one, part, sums[j])
-            return sums
+            given = (v.load_one(self.given, v.number(row), i) for row in rows)
+            return v.add_outer((v.spread(one, lanes) for one in given), parts, sums)
 
         sums = v.loop(0, count, 1, sums, step)
         for number, row in enumerate(rows):

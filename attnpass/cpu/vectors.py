@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -131,6 +131,15 @@ class Vectors:
         more = add(self, self.number(whole), 0, [self.zeros(rest)] * vectors, rest)
         pairs = zip(sums, more, strict=True)
         return [self.op("arith.addf", x, self.widened(y, lanes)) for x, y in pairs]
+
+    def add_outer(
+        self, factors: Iterable[ir.Value], parts: Sequence[ir.Value], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Adds the products of each factor with all parts: factors are made one by one."""
+        for number, factor in enumerate(factors):
+            for i, part in enumerate(parts, number * len(parts)):
+                sums[i] = self.fma(factor, part, sums[i])
+        return sums
 
     def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
         """A buffer on the stack."""
