@@ -23,10 +23,8 @@ from ..ir import (
     users,
     yielded,
 )
-from ..ir.limits import ABSORBS
+from ..ir.limits import ABSORBS, LOG2_E
 from .facts import AttentionFacts
-
-_LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class SinkScores:
     def in_order(self, build: Builder, facts: AttentionFacts, dims: tuple[int, ...]) -> ir.Value:
         """The scores in f32, natural ones, as a tensor that has these dims, those of the sink and
         perhaps others; of one element where there are none."""
-        f32, factor = ir.F32Type.get(), self.factor / _LOG2E
+        f32, factor = ir.F32Type.get(), self.factor / LOG2_E
         alike = math.isclose(factor, 1, rel_tol=1e-6)
         if self.scores is None:
             scalar = build.constant_float(self.number * factor, f32)

@@ -17,9 +17,10 @@ from iree.compiler import ir
 
 from ..codegen.kernel import load_of
 from ..ir import element_bytes, ranked_shape
+from ..ir.limits import LOG2_E
 from .computed_lines import widened_from
 from .tile import Columns, TileLoops
-from .vectors import LOG2_E, Vectors
+from .vectors import Vectors
 
 # How far ahead of a read K and V are fetched, in lines of the cache. CPUs follow a stream by
 # themselves, but not far enough, nor over the end of a page: fetched into the second-level cache

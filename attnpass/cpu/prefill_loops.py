@@ -12,8 +12,9 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..ir import element_type
+from ..ir.limits import LOG2_E
 from .tile import TileLoops
-from .vectors import LOG2_E, Vectors
+from .vectors import Vectors
 
 
 class PrefillLoops(TileLoops):

@@ -15,8 +15,8 @@ from ..ir import (
     element_type,
     ranked_shape,
 )
+from ..ir.limits import LOG2_E
 
-LOG2_E = 1.4426950408889634
 # 2^f for f in [-1/2, 1/2]: least relative error, 2e-9, with the first coefficient kept at 1.
 _EXP2 = (
     1.0,
