@@ -42,7 +42,7 @@ class Exit:
             passed.set_type(value.type)
         function = _function_around(self.op)
         if self.export is not None:
-            _permute_sizes(self.export, 1, _dynamic(old), order)
+            _permute_sizes(self.export, _dynamic(old), order)
             self.export.attributes["source_encoding"] = ir.TypeAttr.get(value.type)
         else:
             _update_function_type(function)
@@ -121,7 +121,7 @@ def permute_argument(value: ir.Value, order: Sequence[int]) -> None:
         _update_function_type(function)
     else:
         function = _function_around(op)
-        _permute_sizes(op, 1, _dynamic(old), order)
+        _permute_sizes(op, _dynamic(old), order)
         op.attributes["target_encoding"] = ir.TypeAttr.get(value.type)
         for use in op.operands[0].uses:
             user = use.owner.operation
@@ -143,14 +143,12 @@ def _dynamic(kind: ir.Type) -> list[int]:
     return [dim for dim in range(tensor.rank) if tensor.is_dynamic_dim(dim)]
 
 
-def _permute_sizes(
-    op: ir.Operation, first: int, dynamic: Sequence[int], order: Sequence[int]
-) -> None:
-    """Orders the sizes of dynamic dims, operands from number `first` on, as the dims are."""
-    sizes = [op.operands[first + i] for i in range(len(dynamic))]
+def _permute_sizes(op: ir.Operation, dynamic: Sequence[int], order: Sequence[int]) -> None:
+    """Orders the sizes of dynamic dims, operands behind the first, as the dims are."""
+    sizes = list(op.operands)[1:]
     moved = [sizes[dynamic.index(dim)] for dim in order if dim in dynamic]
-    for i, size in enumerate(moved):
-        op.operands[first + i] = size
+    for i, size in enumerate(moved, 1):
+        op.operands[i] = size
 
 
 def _function_around(op: ir.Operation) -> ir.Operation:

@@ -34,7 +34,7 @@ from ..ir import (
     yielded,
 )
 from ..ir.bodies import depending, needed_ops
-from ..ir.limits import HIDES_ADDED, LOG2E_LOWEST, LOG2E_OVERFLOWS
+from ..ir.limits import HIDES_ADDED, LOG2_E, LOG2E_LOWEST, LOG2E_OVERFLOWS
 from .edit import Score, iteration_size
 from .facts import AttentionFacts
 
@@ -102,8 +102,8 @@ def rescale(op: ir.Operation) -> None:
     given, kind = score(op), score(op).type
     build, last = Builder(inside[0]), Builder(inside[-1])
     if element_bytes(op.operands[_QUERY]) > 1:
-        factor = build.constant_float(1 / math.log2(math.e), kind)
-        inside[-1].operands[0] = last.mulf(inside[-1].operands[0], math.log2(math.e))
+        factor = build.constant_float(1 / LOG2_E, kind)
+        inside[-1].operands[0] = last.mulf(inside[-1].operands[0], LOG2_E)
     else:
         scale = op.operands[_SCALE]
         factor = build.cast_float(scale, kind)

@@ -23,10 +23,8 @@ from ..ir import (
     users,
     yielded,
 )
-from ..ir.limits import ABSORBS
+from ..ir.limits import ABSORBS, LOG2_E
 from .facts import AttentionFacts
-
-_LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class SinkScores:
     def in_order(self, build: Builder, facts: AttentionFacts, dims: tuple[int, ...]) -> ir.Value:
         """The scores in f32, natural ones, as a tensor that has these dims, those of the sink and
         perhaps others; of one element where there are none."""
-        f32, factor = ir.F32Type.get(), self.factor / _LOG2E
+        f32, factor = ir.F32Type.get(), self.factor / LOG2_E
         alike = math.isclose(factor, 1, rel_tol=1e-6)
         if self.scores is None:
             scalar = build.constant_float(self.number * factor, f32)
@@ -169,7 +167,7 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
     if read is None or read[-1] != rows or len(op.operands) > 4:
         return None
     elements = dict(zip(op.operands, body_of(op).arguments, strict=True))
-    added = _other_term(yielded(op), "arith.addf", elements[total])
+    added = _other_term(yielded(op), elements[total])
     power = None if added is None else defining_op(added)
     below = None if power is None or power.name != "math.exp2" else defining_op(power.operands[0])
     if below is None or below.name != "arith.subf" or below.operands[1] != elements[largest]:
@@ -184,10 +182,10 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
     return None
 
 
-def _other_term(value: ir.Value, name: str, one: ir.Value) -> ir.Value | None:
-    """What stands beside `one` in a sum or a product."""
+def _other_term(value: ir.Value, one: ir.Value) -> ir.Value | None:
+    """What stands beside `one` in a sum."""
     op = defining_op(value)
-    if op is None or op.name != name or one not in list(op.operands):
+    if op is None or op.name != "arith.addf" or one not in list(op.operands):
         return None
     return op.operands[1 - list(op.operands).index(one)]
 

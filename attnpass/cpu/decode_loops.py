@@ -17,9 +17,10 @@ from iree.compiler import ir
 
 from ..codegen.kernel import load_of
 from ..ir import element_bytes, ranked_shape
+from ..ir.limits import LOG2_E
 from .computed_lines import widened_from
 from .tile import Columns, TileLoops
-from .vectors import LOG2_E, Vectors
+from .vectors import Vectors
 
 # How far ahead of a read K and V are fetched, in lines of the cache. CPUs follow a stream by
 # themselves, but not far enough, nor over the end of a page: fetched into the second-level cache
@@ -252,23 +253,7 @@ class DecodeLoops(TileLoops):
             queries = [v.load(self.queries, width, row, head) for row in rows]
             return [v.fma(query, part, x) for query, x in zip(queries, sums, strict=True)]
 
-        def several(v: Vectors, head: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            for i in range(unrolled):
-                sums = add(v, head, i * lanes, sums, lanes)
-            return sums
-
-        whole = self.depth - self.depth % lanes
-        unrolled = math.gcd(whole // lanes, UNROLLED)
-        sums = [v.zeros(lanes)] * len(rows)
-        if whole:
-            sums = v.loop(0, whole, lanes * unrolled, sums, several)
-        if self.depth % lanes:
-            rest = [v.zeros(self.depth % lanes)] * len(rows)
-            rest = add(v, v.number(whole), 0, rest, self.depth % lanes)
-            sums = [
-                v.op("arith.addf", x, v.widened(y, lanes)) for x, y in zip(sums, rest, strict=True)
-            ]
-        return sums
+        return v.sums_over(self.depth, lanes, UNROLLED, len(rows), add)
 
     def softmax(
         self,

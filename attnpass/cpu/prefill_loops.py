@@ -12,8 +12,9 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..ir import element_type
+from ..ir.limits import LOG2_E
 from .tile import TileLoops
-from .vectors import LOG2_E, Vectors
+from .vectors import Vectors
 
 
 class PrefillLoops(TileLoops):
@@ -272,11 +273,8 @@ class PrefillLoops(TileLoops):
         ) -> list[ir.Value]:
             def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
                 rows = [v.load(factors, lanes, at, v.number(j * lanes)) for j in range(vectors)]
-                for i in range(len(lines)):
-                    one = v.spread(element(v, i, at), lanes)
-                    for j, row in enumerate(rows, i * vectors):
-                        sums[j] = v.fma(one, row, sums[j])
-                return sums
+                ones = (v.spread(element(v, i, at), lanes) for i in range(len(lines)))
+                return v.add_outer(ones, rows, sums)
 
             return v.loop(low, high, 1, sums, step)
 

@@ -407,24 +407,10 @@ class RowLoops(ProductLoops):
                     sums[number] = v.fma(one, part, sums[number])
             return sums
 
-        def several(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            for i in range(unrolled):
-                sums = add(v, at, i * lanes, sums, lanes)
-            return sums
-
-        whole = count - count % lanes
         # A line of the cache at least.
         most = max(STEP_PRODUCTS // (len(rows) * width), 4 // product.weight_bytes)
-        unrolled = math.gcd(whole // lanes, 1 << (most.bit_length() - 1))
-        sums = [v.zeros(lanes)] * (len(rows) * width)
-        if whole:
-            sums = v.loop(0, whole, lanes * unrolled, sums, several)
-        if rest := count % lanes:
-            more = add(v, v.number(whole), 0, [v.zeros(rest)] * len(sums), rest)
-            sums = [
-                v.op("arith.addf", x, v.widened(y, lanes)) for x, y in zip(sums, more, strict=True)
-            ]
-        found = v.lane_sums(sums)
+        unrolled = 1 << (most.bit_length() - 1)
+        found = v.lane_sums(v.sums_over(count, lanes, unrolled, len(rows) * width, add))
         for number, row in enumerate(rows):
             part = v.shuffle(found, found, range(number * width, (number + 1) * width))
             part = v.op("arith.addf", self.old(v, output, row, column, width), part)
@@ -484,11 +470,8 @@ class RowLoops(ProductLoops):
                 if not low:
                     far = place | {product.depth: v.at(depth, BLOCK_LINES)}
                     self.fetch_ahead(v, far, j * lanes)
-            for number, row in enumerate(rows):
-                one = v.spread(v.load_one(self.given, v.number(row), i), lanes)
-                for j, part in enumerate(parts, number * vectors):
-                    sums[j] = v.fma(one, part, sums[j])
-            return sums
+            given = (v.load_one(self.given, v.number(row), i) for row in rows)
+            return v.add_outer((v.spread(one, lanes) for one in given), parts, sums)
 
         sums = v.loop(0, count, 1, sums, step)
         for number, row in enumerate(rows):

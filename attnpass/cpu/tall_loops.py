@@ -155,11 +155,7 @@ class TallLoops(ProductLoops):
 
         def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             parts = [v.load(self.packed, lanes, at, column) for column in columns]
-            for i in range(rows):
-                value = v.spread(one(v, i, at), lanes)
-                for j, part in enumerate(parts, i * len(parts)):
-                    sums[j] = v.fma(value, part, sums[j])
-            return sums
+            return v.add_outer((v.spread(one(v, i, at), lanes) for i in range(rows)), parts, sums)
 
         sums = v.loop(0, count, 1, sums, step)
         for place, value in zip(places, sums, strict=True):

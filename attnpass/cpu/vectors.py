@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -15,8 +15,8 @@ from ..ir import (
     element_type,
     ranked_shape,
 )
+from ..ir.limits import LOG2_E
 
-LOG2_E = 1.4426950408889634
 # 2^f for f in [-1/2, 1/2]: least relative error, 2e-9, with the first coefficient kept at 1.
 _EXP2 = (
     1.0,
@@ -108,6 +108,38 @@ class Vectors:
             return self.in_steps(count, step, values, body)
         values = self.in_steps(count - count % step, step, values, body)
         return list(body(self, self.number(count - count % step), values, count % step))
+
+    def sums_over(
+        self, count: int, lanes: int, most: int, vectors: int, add: Callable[..., list[ir.Value]]
+    ) -> list[ir.Value]:
+        """So many vectors of sums over `count` elements. `add(vectors, start, offset, sums, width)`
+        adds `width` of them, those `offset` behind `start`: in a step of the loop some times the
+        lanes, a power of two up to `most`; then the rest."""
+        whole, rest = count - count % lanes, count % lanes
+        unrolled = math.gcd(whole // lanes, most)
+
+        def several(v: Vectors, start: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            for i in range(unrolled):
+                sums = add(v, start, i * lanes, sums, lanes)
+            return sums
+
+        sums = [self.zeros(lanes)] * vectors
+        if whole:
+            sums = self.loop(0, whole, lanes * unrolled, sums, several)
+        if not rest:
+            return sums
+        more = add(self, self.number(whole), 0, [self.zeros(rest)] * vectors, rest)
+        pairs = zip(sums, more, strict=True)
+        return [self.op("arith.addf", x, self.widened(y, lanes)) for x, y in pairs]
+
+    def add_outer(
+        self, factors: Iterable[ir.Value], parts: Sequence[ir.Value], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Adds the products of each factor with all parts: factors are made one by one."""
+        for number, factor in enumerate(factors):
+            for i, part in enumerate(parts, number * len(parts)):
+                sums[i] = self.fma(factor, part, sums[i])
+        return sums
 
     def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
         """A buffer on the stack."""

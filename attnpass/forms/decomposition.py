@@ -31,10 +31,9 @@ from ..ir import (
     maps,
     yielded,
 )
-from ..ir.limits import LOG2E_LOWEST_SCORE
+from ..ir.limits import LOG2_E, LOG2E_LOWEST_SCORE
 from .normal_form import truth_mask
 
-_LOG2E = math.log2(math.e)
 # What an accumulator of `online_attention` has to read, its own dims apart.
 _ROWS = ("max", "sum", "output")
 
@@ -195,7 +194,7 @@ class _Writer:
         op, given = self.facts.op, score(self.facts.op)
         # Such a region takes and yields scores times log2(e), unless queries have 8 bits.
         converted = NATURAL_SCORES in op.attributes and element_bytes(op.operands[0]) > 1
-        unit = _LOG2E if converted else 1.0
+        unit = LOG2_E if converted else 1.0
         scale = build.cast_float(self.facts.value("scale"), self.kind)
         scaled = build.mulf(dot, scale)
         names = {given: build.cast_float(self.times(build, scaled, unit), given.type)}
@@ -211,7 +210,7 @@ class _Writer:
 
         def body(build: Builder, x: Scalars, index: Index) -> ir.Value:
             hidden = build.constant_float(-math.inf, self.kind)
-            finite = build.maximumf(self.times(build, x[0], _LOG2E), LOG2E_LOWEST_SCORE)
+            finite = build.maximumf(self.times(build, x[0], LOG2_E), LOG2E_LOWEST_SCORE)
             return build.select(build.compare_floats("oeq", x[0], hidden), hidden, finite)
 
         dims = score_dims(self.facts)

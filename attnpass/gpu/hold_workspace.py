@@ -52,13 +52,8 @@ _RESULT_SEGMENTS = 8
 
 
 class HoldWorkspace(Pass):
-    """Allocates what calls compute in once, not at each call: when the module is loaded, and
-    where sizes are known only at run time, in the first call that needs so much.
-
-    Where one list of commands alone uses it, up to 1 GB. The module then holds 32 MB or more of
-    the GPU's memory for as long as it is loaded. IREE 3.13's CUDA driver has one stream, so calls
-    do not meet there. `--attn-workspace=false` leaves it.
-    """
+    """Allocates once, not at each call, what one list of commands alone computes in, up to 1 GB:
+    the module then holds 32 MB or more of the GPU's memory. `--attn-workspace=false` leaves it."""
 
     name = "attn-hold-workspace"
     summary = "CUDA: the memory that calls compute in stays allocated between them"

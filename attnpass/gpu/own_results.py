@@ -34,11 +34,8 @@ _MOST = 8
 
 
 class OwnResults(Pass):
-    """Gives caches that a call makes anew, writes and returns an allocation each, where a call
-    returns more than fits into two segments of memory, which stay mapped.
-
-    Their sizes must follow from those of the arguments. `--attn-workspace=false` leaves them.
-    """
+    """Where a call returns more than stays mapped, caches whose sizes follow from those of the
+    arguments get an allocation each. `--attn-workspace=false` leaves them."""
 
     name = "attn-own-results"
     summary = "CUDA: returned caches have memory of their own"

@@ -39,6 +39,8 @@ ABSORBS_BY_TYPE = {"bf16": -(2.0**12), "f16": -(2.0**13), "f32": -(2.0**28)}
 # Where f32 absorbs any score.
 ABSORBS_ANY = -(2.0**50)
 
+# Powers of 2 stand for exponentials.
+LOG2_E = math.log2(math.e)
 # Times log2(e), finite numbers below the first are none any more; the second takes their place.
 LOG2E_OVERFLOWS, LOG2E_LOWEST = -2.35e38, -2.3e38
 # The first of them with room for a sum of two.

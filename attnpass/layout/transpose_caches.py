@@ -62,12 +62,8 @@ ATTRIBUTE = "attnpass.transposed_caches"
 
 @dataclass(frozen=True)
 class TransposeCaches(TargetPass):
-    """Changes what callers pass and get: a V cache that comes in as an argument and goes out as
-    a result, or V that is returned, gets k2 as its last dim; all of a module, or none.
-
-    The attentions that read these caches read V^T then. The report and the attribute
-    `attnpass.transposed_caches` of the function name each.
-    """
+    """Changes what callers pass and get: all V caches of a module, or none. The report and the
+    attribute `attnpass.transposed_caches` of the function name each."""
 
     name = "attn-transpose-caches"
     summary = "V caches that callers hold get k2 as their last dim"

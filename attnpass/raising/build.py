@@ -31,7 +31,7 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Index, Leaf, Number, ScalarStep
-from ..ir.limits import LOG2E_OVERFLOWS_IN_SUMS
+from ..ir.limits import LOG2_E, LOG2E_OVERFLOWS_IN_SUMS
 from ..ir.views import WHOLE, below_views
 from ..layout.axes import Axes, Dims
 from .elements import AxisReader, Expression
@@ -139,7 +139,7 @@ def _with_sink(
     f32 = ir.F32Type.get(build.anchor.context)
     output, largest, total = op.results
     rows = (*loops.batch, *loops.rows)
-    scale = sink.factor * math.log2(math.e)
+    scale = sink.factor * LOG2_E
     inputs, places = [largest, total], [tuple(range(len(rows)))] * 2
     number = sink.score.number if isinstance(sink.score, Number) else None
     if number is None:

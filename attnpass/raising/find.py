@@ -290,9 +290,14 @@ def _sorted(
 
 def _rounded(weights: Expression, part: Part | None) -> Expression:
     """The weights below casts to a wider type, and below the slice that drops the sink's."""
-    while isinstance(weights, ScalarStep) and weights.name == "arith.extf":
-        weights = weights.inputs[0]
+    weights = _below_widening(weights)
     return part.whole if part and isinstance(weights, Leaf) else weights
+
+
+def _below_widening(expression: Expression) -> Expression:
+    while isinstance(expression, ScalarStep) and expression.name == "arith.extf":
+        expression = expression.inputs[0]
+    return expression
 
 
 def _narrowed(
@@ -305,9 +310,7 @@ def _narrowed(
     type that all had."""
     query, key, value, *others = (_before_cast(elements, at) for at in (*operands, *(more or ())))
     kinds = {str(element_type(leaf.value)) for leaf in (query, key, value, *others)}
-    rounded = weights
-    while isinstance(rounded, ScalarStep) and rounded.name == "arith.extf":
-        rounded = rounded.inputs[0]
+    rounded = _below_widening(weights)
     if not isinstance(rounded, ScalarStep) or {str(rounded.op.results[0].type)} != kinds:
         return operands, more
     return (query, key, value), (others[0], others[1]) if others else None

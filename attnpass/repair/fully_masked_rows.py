@@ -176,13 +176,11 @@ def is_zero_test(op: ir.Operation) -> bool:
 
 
 class FullyMaskedRows(Pass):
-    """Makes rows of attention that see no key 0, where there could be such rows.
+    """Makes rows of attention that see no key 0, where there could be such rows: left alone is
+    what sees all of a known number of keys.
 
-    IREE 3.13 gives NaN there, PyTorch 0. Batches that are padded on the left have such rows:
-    in a model of two layers their NaN reaches every row of the sequence. It guards the division
-    by the sum of weights that IREE makes of each attention before it lowers kernels, so that no
-    mask is read again; run on a module in which attention is whole, it takes that apart. Left
-    alone is what sees all of a known number of keys.
+    It guards the division that IREE makes of each attention before it lowers kernels; run on a
+    module in which attention is whole, it takes that apart.
 
     Where keys are hidden by the lowest finite number, such rows are the mean of V: see
     `attn-lowest-masks`, whose work is done here, too, where attention is whole.

@@ -7,7 +7,7 @@ hide some keys and leave the first, dims that must be of one length are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zipfile import BadZipFile
@@ -81,7 +81,7 @@ def describe_arguments(program: Program) -> list[Argument]:
         element = element_type_name(value)
         argument = Argument(name, str(value.type), element, shape, named)
         if not element.startswith(("f", "bf")):
-            argument.use, argument.below = _integer_use(program, value)
+            argument.use, argument.below = _integer_use(value)
         elif _is_mask(value):
             argument.use = "mask"
         found.append(argument)
@@ -132,7 +132,7 @@ class _Lengths:
         return self.numbers.setdefault(root, len(self.numbers))
 
 
-def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
+def _integer_use(value: ir.Value) -> tuple[str, int | None]:
     """What integers are for: `index`, with the first that is too large, `mask` or `data`."""
     bound: int | None = None
     names = set()
@@ -156,26 +156,35 @@ def _integer_use(program: Program, value: ir.Value) -> tuple[str, int | None]:
 
 def _scalars(value: ir.Value) -> Iterator[ir.Value]:
     """Scalars that hold what an integer argument does, through views, loops' bodies and casts."""
+
+    def onward(op: ir.Operation, number: int) -> Sequence[ir.Value]:
+        if op.name in (*_VIEWS, *_PARTS, "tensor.extract"):
+            return op.results if number == 0 else ()
+        if op.name == "linalg.generic":
+            return [body_of(op).arguments[number]]
+        if op.name == "linalg.yield":
+            parent = op.parent.operation if op.parent else op
+            return list(parent.results)[number : number + 1]
+        casts = ("arith.index_cast", "arith.ext", "arith.trunci")
+        return op.results if op.name.startswith(casts) else ()
+
+    return (each for each in _reached(value, onward) if not is_ranked_tensor(each))
+
+
+def _reached(
+    value: ir.Value, onward: Callable[[ir.Operation, int], Iterable[ir.Value]]
+) -> Iterator[ir.Value]:
+    """A value and all that hold it, too: `onward` says which those are of an op that reads one, by
+    the number of the operand."""
     waiting, seen = [value], set()
     while waiting:
         current = waiting.pop()
         if current in seen:
             continue
         seen.add(current)
-        if not is_ranked_tensor(current):
-            yield current
+        yield current
         for use in current.uses:
-            op = use.owner.operation
-            if op.name in (*_VIEWS, *_PARTS, "tensor.extract"):
-                if use.operand_number == 0:
-                    waiting += op.results
-            elif op.name == "linalg.generic":
-                waiting.append(body_of(op).arguments[use.operand_number])
-            elif op.name == "linalg.yield":
-                parent = op.parent.operation if op.parent else op
-                waiting += list(parent.results)[use.operand_number : use.operand_number + 1]
-            elif op.name.startswith(("arith.index_cast", "arith.ext", "arith.trunci")):
-                waiting += op.results
+            waiting += onward(use.owner.operation, use.operand_number)
 
 
 def _limit(op: ir.Operation, number: int) -> int | None:
@@ -195,26 +204,17 @@ def _limit(op: ir.Operation, number: int) -> int | None:
 
 def _is_mask(value: ir.Value) -> bool:
     """Whether a tensor comes to attention as its mask, through views and broadcasts."""
-    waiting, seen = [value], set()
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for use in current.uses:
-            op = use.owner.operation
-            if op.name in OP_NAMES:
-                inputs = len(op.operands) - len(op.results)
-                if use.operand_number == 4 and inputs == 5:
-                    return True
-            elif op.name in (*_VIEWS, *_PARTS) or _hands_on(op):
-                waiting += op.results
-    return False
 
+    def onward(op: ir.Operation, number: int) -> Sequence[ir.Value]:
+        copies = op.name == "linalg.generic" and body_names(op) == ["linalg.yield"]
+        return op.results if copies or op.name in (*_VIEWS, *_PARTS) else ()
 
-def _hands_on(op: ir.Operation) -> bool:
-    """Whether this is a copy, perhaps a broadcast or a transpose."""
-    return op.name == "linalg.generic" and body_names(op) == ["linalg.yield"]
+    return any(
+        use.operand_number == 4 and len(op.operands) - len(op.results) == 5
+        for each in _reached(value, onward)
+        for use in each.uses
+        if (op := use.owner.operation).name in OP_NAMES
+    )
 
 
 # ----- random ones

@@ -1,7 +1,8 @@
 """Runs a whole module that is compiled for a GPU in numpy, without the GPU.
 
-`lower` takes it from IREE's phase executable-configurations to where its kernels are loops and
-vectors, which `gpu_interpreter` runs; `run_gpu_module` is the host program around them.
+`lowered` compiles it, and `lower` takes it from the phase executable-configurations, to where its
+kernels are loops and vectors, which `gpu_interpreter` runs; `run_gpu_module` is the host program
+around them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,38 @@ from typing import Any
 import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
 from iree.compiler import ir, passmanager
+from iree.compiler.tools import compile_str
 
+import attnpass
+from attnpass import Report
 from attnpass.codegen.kernel import is_to_be_lowered
 from attnpass.ir import DYNAMIC, collect
+from attnpass.passes import Pass, PassContext
+from attnpass.report.entries import Record
 
+_CONFIGURED = "--compile-to=executable-configurations"
 _LOWER = "iree-llvmgpu-lower-executable-target"
 # How types lie in memory, where the interpreter computes with others.
 _STORED = {"i32": np.int32, "i1": np.int8}
+
+
+def lowered(text: str, flags: Sequence[str], **options: Any) -> ir.Module:
+    """A module that attnpass has compiled for a GPU, with its kernels lowered; MLIRError."""
+    configured = attnpass.compile_str(text, extra_args=[*flags, _CONFIGURED], **options)
+    assert configured is not None
+    return lower(configured.decode())
+
+
+def behind_pass(text: str, kernels: Pass, flags: Sequence[str]) -> tuple[str, list[Record]]:
+    """A module that IREE has compiled for a GPU behind a pass over its kernels, and what that
+    says it has fitted."""
+    configured = compile_str(text, extra_args=[*flags, _CONFIGURED])
+    report, context = Report(), ir.Context()
+    context.load_all_available_dialects()
+    with context:
+        module = ir.Module.parse(configured)
+        kernels.run(module.operation, PassContext(report))
+        return str(module), report.found("fitted")
 
 
 def lower(text: str) -> ir.Module:

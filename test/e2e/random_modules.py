@@ -359,13 +359,7 @@ class Function:
             count = len(sizes) if d == dim else 1
             groups.append(list(range(start, start + count)))
             start += count
-        name, kind = self.fresh(), _type(shape, dynamic, x.element)
-        sizes_text = ", ".join(k or str(s) for s, k in zip(shape, dynamic, strict=True))
-        self.line(
-            f"{name} = tensor.expand_shape {x.name} {groups} output_shape [{sizes_text}] : "
-            f"{x.type} into {kind}"
-        )
-        return Value(name, tuple(shape), tuple(dynamic), x.element)
+        return self.reshaped("expand_shape", x, groups, shape, dynamic)
 
     def collapse(self, x: Value, dim: int | None = None) -> Value:
         rank = len(x.shape)
@@ -378,9 +372,23 @@ class Function:
         shape = [*x.shape[:dim], size, *x.shape[dim + 2 :]]
         dynamic = [*x.dynamic[:dim], known, *x.dynamic[dim + 2 :]]
         groups = [[d] for d in range(dim)] + [[dim, dim + 1]] + [[d] for d in range(dim + 2, rank)]
-        name, kind = self.fresh(), _type(shape, dynamic, x.element)
-        self.line(f"{name} = tensor.collapse_shape {x.name} {groups} : {x.type} into {kind}")
-        return Value(name, tuple(shape), tuple(dynamic), x.element)
+        return self.reshaped("collapse_shape", x, groups, shape, dynamic)
+
+    def reshaped(
+        self,
+        op: str,
+        x: Value,
+        groups: Sequence[Sequence[int]],
+        shape: Sequence[int],
+        known: Sequence[str],
+    ) -> Value:
+        made = Value(self.fresh(), tuple(shape), tuple(known), x.element)
+        sizes = ", ".join(k or str(s) for s, k in zip(shape, known, strict=True))
+        middle = f" output_shape [{sizes}]" if op == "expand_shape" else ""
+        self.line(
+            f"{made.name} = tensor.{op} {x.name} {list(groups)}{middle} : {x.type} into {made.type}"
+        )
+        return made
 
     def transpose(self, x: Value, order: Sequence[int] | None = None) -> Value:
         order = self.choices.order(len(x.shape)) if order is None else order

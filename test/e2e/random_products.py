@@ -5,7 +5,7 @@ attention between projections."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from random_modules import NUMBERS, Choices, Function, Value, _map
@@ -222,22 +222,6 @@ class Products(Function):
         factor = x.shape[-1] ** -0.5
         self.fills[w.name] = lambda rng: self.rounded(rng.standard_normal(base.shape) * factor)
         return self.named("linalg.batch_matmul", x, w, n)
-
-    def reshaped(
-        self,
-        op: str,
-        x: Value,
-        groups: Sequence[Sequence[int]],
-        shape: Sequence[int],
-        known: Sequence[str],
-    ) -> Value:
-        made = Value(self.fresh(), tuple(shape), tuple(known), x.element)
-        sizes = ", ".join(k or str(s) for s, k in zip(shape, known, strict=True))
-        middle = f" output_shape [{sizes}]" if op == "expand_shape" else ""
-        self.line(
-            f"{made.name} = tensor.{op} {x.name} {list(groups)}{middle} : {x.type} into {made.type}"
-        )
-        return made
 
     def named(self, op: str, x: Value, w: Value, n: int, narrow: bool = True) -> Value:
         into, name = self.filled((*x.shape[:-1], n), (*x.dynamic[:-1], ""), "f32"), self.fresh()

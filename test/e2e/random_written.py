@@ -104,7 +104,7 @@ class Written(Function):
             groups = [list(range(a, a + len(g))) for a, g in zip(starts, letters, strict=True)]
             shape = [self.size_by.get(x, 1) for x in dims]
             known = [self.known[x] if x in self.dynamic_letters else "" for x in dims]
-            value = self._reshaped("expand_shape", t.value, groups, shape, known)
+            value = self.reshaped("expand_shape", t.value, groups, shape, known)
             t = Named(value, tuple(dims))
         if "" not in t.dims or not any(t.dims):
             return t
@@ -117,22 +117,8 @@ class Written(Function):
         shape = [math.prod(t.value.shape[i] for i in g) for g in groups]
         known = ["".join(t.value.dynamic[i] for i in g) for g in groups]
         dims = ["".join(t.dims[i] for i in g) for g in groups]
-        value = self._reshaped("collapse_shape", t.value, groups, shape, known)
+        value = self.reshaped("collapse_shape", t.value, groups, shape, known)
         return Named(value, tuple(dims))
-
-    def _reshaped(
-        self,
-        op: str,
-        x: Value,
-        groups: Sequence[Sequence[int]],
-        shape: Sequence[int],
-        known: Sequence[str],
-    ) -> Value:
-        name, kind = self.fresh(), _type(shape, known, x.element)
-        sizes = ", ".join(k or str(s) for s, k in zip(shape, known, strict=True))
-        middle = f" output_shape [{sizes}]" if op == "expand_shape" else ""
-        self.line(f"{name} = tensor.{op} {x.name} {list(groups)}{middle} : {x.type} into {kind}")
-        return Value(name, tuple(shape), tuple(known), x.element)
 
     def turned(self, t: Named, order: Sequence[int]) -> Named:
         if list(order) == list(range(len(order))) and not self.choices.chance(5):
@@ -150,7 +136,7 @@ class Written(Function):
                 self.product([t.value.dynamic[i] for i in g], [t.value.shape[i] for i in g])
                 for g in groups
             ]
-            value = self._reshaped("collapse_shape", t.value, groups, shape, known)
+            value = self.reshaped("collapse_shape", t.value, groups, shape, known)
             t = Named(value, tuple(full))
         if full == list(wanted):
             return t
@@ -159,7 +145,7 @@ class Written(Function):
         # Unit dims stand behind the dim before them.
         starts = [0, *[i for i, dim in enumerate(wanted) if dim][1:], len(wanted)]
         groups = [list(range(a, b)) for a, b in itertools.pairwise(starts)]
-        value = self._reshaped("expand_shape", t.value, groups, shape, known)
+        value = self.reshaped("expand_shape", t.value, groups, shape, known)
         return Named(value, tuple(wanted))
 
     def arranged(self, t: Named, wanted: Sequence[str]) -> Named:
@@ -677,7 +663,7 @@ class Written(Function):
         halves[0] = self.generic([halves[0]], [kept], negated, kept, body, "%r")
         groups = [*([i] for i in kept[:-1]), [len(shape), len(shape) + 1]]
         half = (*shape, size // 2, 1), (*known, "", "")
-        parts = [self._reshaped("expand_shape", x, groups, *half) for x in halves]
+        parts = [self.reshaped("expand_shape", x, groups, *half) for x in halves]
         both = Value(self.fresh(), (*shape, size // 2, 2), half[1], "f32")
         names, kinds = (
             ", ".join(text) for text in zip(*((x.name, x.type) for x in parts), strict=True)
@@ -685,7 +671,7 @@ class Written(Function):
         self.line(
             f"{both.name} = tensor.concat dim({len(shape) + 1}) {names} : ({kinds}) -> {both.type}"
         )
-        pairs = self._reshaped("collapse_shape", both, groups, t.value.shape, t.value.dynamic)
+        pairs = self.reshaped("collapse_shape", both, groups, t.value.shape, t.value.dynamic)
         return self.ew(t, [Named(pairs, t.dims)], ["%r = arith.addf %in0, %in1 : f32"], "%r")
 
     def _every_other(self, x: Value, first: int) -> Value:

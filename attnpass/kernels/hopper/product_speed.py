@@ -1,42 +1,8 @@
 """How long products take with a kernel and without: what decides where a kernel is taken.
 
-Read off runs of the kernels alone on an NVIDIA H200, operands not in the cache, in words (those of
-bench/results/product_kernels_h200.json are in modules):
-
-- tiles take 0.331 ps for each of their sums and element of depth and 4.95 ps for each of their
-  rows and columns, and 3 us in all beside that: fitted to 180 products (turned.cu), within 3% on
-  average, while the GPU held its power (2026-11-24; products of PyTorch's took as long, 4096 x
-  4096 x 4096 208 us); a cooler one is faster with both. Tiles run in waves; of units without one
-  in the last wave, 14% go to the others, as power. What is done behind a product adds to each wave
-  and sum 18 ps, 37 where a kernel chooses among tiles; 27 more where one that does not is told at
-  run time; 100 of GELU, 80 of other curves (9232 x 4096 x 1024: 123 us, 153 with a GELU), nothing
-  that counts of a residual. Where weights take longer, 2.6 TB/s.
-  Predicted and measured: 9232 x 1024 x 4096 122 and 123 us, 4112 x 1280 x 1280 25 and 24,
-  1777 x 6144 x 4096 140 and 139, 11664 x 1152 x 1152 55 and 55.
-- tiles of 128 x 128 of 8 bits take 3.1 ns (4096 x 4096 x 4096: 107 us, 101 in PyTorch).
-- few rows take 2.2 us, 0.3 more where parts of the depth are added up, and all that is read at 4.2
-  TB/s, or what one multiprocessor reads at 52 GB/s, 70 where more than one workgroup runs there (8
-  x 14336 x 4096: 30 us, 64 x 14336 x 4096: 32, 8 x 4096 x 4096: 11, 64 x 4096 x 14336: 35, each
-  launch alone).
-- batches take the same waves (8 x 512 x 4096 x 4096: 198 us), or 3.4 TB/s (32 x 2048 x 2048 x 128:
-  97 us, 32 x 2048 x 128 x 2048: 80, 64 x 64 x 1408 x 2048: 108). Where they are told what to do
-  behind, 2 us more a wave (64 x 577 x 576 x 64: 35 us for 22). Kernels for few rows have workgroups
-  for 16 or 128 columns of each product, which take 2.1 to 3.3 us and the depth: they are for deep
-  products (8 x 8 x 14336 x 2048: 123 us, in tiles 137; 256 x 1 x 4096 x 128: 306 us, in tiles 86).
-
-IREE's code, as attnpass configures it, by shape:
-
-- to 16 rows it goes through the depth element by element: 12.5 ns each, or the weights at 1.85 TB/s
-  (8 rows of decode8x4096 in blocks_h200: 52 us for 4096 x 4096, 53 for 1024 x 4096, 66 for
-  14336 x 4096);
-- else 2 us, and for each wave of the best tile and element of depth 7.1 ns (tiles of 64 x 64), 9.0
-  (64 x 128), 15.5 (128 x 128) or 20.8 (128 x 256: 4096 x 4096 x 4096 in 341 us), all of
-  product_tiles_h200. Of rows that fill no tiles, or are unknown, 1.3 times as much (there: 115 us
-  of 777 x 4096 x 4096 for 85, 23 of 1576 x 768 x 768 for 14; 497 of 4096 unknown rows for 341);
-- behind it 10 ps for each element of a GELU, 4 of one by tanh or a SiLU (bert8x512: 255 us for
-  4096 x 4096 x 1024 with a GELU, gpt2_4x1024: 147 with one by tanh, 87 without).
-
-Where nothing is configured, in modules without attention, it takes 2 to 3 times as long.
+Read off runs of the kernels alone on an H200, operands not in the cache: docs/notes/kernels.md
+has the rule in words. Where nothing is configured, in modules without attention, IREE's code takes
+2 to 3 times as long.
 """
 
 from __future__ import annotations
@@ -76,7 +42,7 @@ _BATCH_WORKGROUPS = {
     (64, "nk"): (2.4e-6, 4.5e-9, 1),
     (64, "kn"): (2.4e-6, 4.5e-9, 1),
 }
-# Rows, columns and seconds of IREE's tiles, as above.
+# Rows, columns and seconds of IREE's tiles.
 _IREE_TILES = ((64, 64, 7.1e-9), (64, 128, 9.0e-9), (128, 128, 15.5e-9), (128, 256, 20.8e-9))
 IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
 _IREE_ODD = 1.3

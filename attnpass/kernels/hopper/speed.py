@@ -2,51 +2,8 @@
 
 Read off bench/results/kernels_h200.json (NVIDIA H200). There each small case was run twice, by
 the kernel and by IREE's code in attnpass' configuration, which is what an attention falls back
-to; a unit test holds this rule against those pairs. In words:
-
-- prefill, IREE: 4 us, and 36 ns for each key (head dim 128; down to 13 where there are few blocks
-  of 128 rows, which attnpass tiles smaller) or 300 TFLOPS; where head dims are no powers of two 150
-  (273 for 96, 241 for 192 and 128, 150 for 40, and less than 50 with 257 or 729 rows). Kernel: 8.5
-  us (a launch, and the memory engine's descriptors), and 11 ns a key and wave, or the speed that
-  the manifest has for it; with 8 bits that speed, in whole waves (head dim 128: 9.5 ns a key, or
-  10.4 where V is transposed). So IREE keeps up to 128 keys, and kernels win from 256 on. A mask
-  that is a tensor costs IREE 0.3 ps a score (heads of 128: 1.2; 4 x 512 padded rows of 32 heads
-  take 106 us) and its bytes at 4 TB/s. Kernels that load tiles of one
-  do not stay on their multiprocessors: 3.5 us a wave, 11 where all rows have one mask, and a key
-  9.3 ns and 0.07 for each column of a head, 3 more with bf16, 2.5 with truth values, 8 with f32. So
-  IREE keeps up to 512 keys of heads of 64. Kernels for masks of keys stay, and take 1.8 times as
-  long for a key as those without a mask (41 us there). (8 x 512, 16 heads of 64, a launch: padding
-  84 us by the kernel with bf16, 74 with truth values, 43 and 39 by IREE; causal and padded 54; T5,
-  f32, 67 and 66; HunyuanVideo, 24 heads of 128, 4352 keys, 569.)
-- decode, IREE: 4 us where the keys are too few to be split, else 10.5 us and 4.4 TB/s, 8 TB/s
-  where they fit in the L2 cache. With grouped queries 21 us and 3.4 TB/s. Keys that fill no tile
-  of 64 have no configuration: 200 ns a key and wave of heads (80 heads of 64, 220 keys that are
-  left of 1500: 44.5 us). Kernel: 9 us (two launches), 3 more where the cache is not in the
-  L2 cache, and its speed. So IREE keeps up to 256 keys without groups, and
-  about 20 to 50 MB of cache; other caches are won by a little (up to 10%), or by 1.3 to 2.5 times
-  with groups.
-
-- few rows whose keys a cluster divides: 3 us and, for each wave of clusters, 5 us and 8.2 ns a key
-  of a workgroup (head dim 128; 4.9 with 64; two to three times as much with a mask, by the rows
-  that have one), or 4.6 TB/s (docs/notes/kernels.md).
-
-- few rows and keys, by a kernel without descriptors: 2 us and, for each wave of blocks of 64 rows,
-  2.4 us and 12.5 ns a key (head dim 128; 1.4 and 8.4 with 64).
-
-- blocks of rows over few keys, without descriptors: 3.5 us and, for each block of 64 rows (head
-  dims 64 and 80, two on a multiprocessor) or 128 (96 and 128) that a workgroup takes, 1 to 2 us and
-  12 to 19 ns a key.
-
-- few rows over a cache, by a kernel without descriptors or partial results in memory: 2 us and,
-  for each wave of clusters, 1.5 us and 6.3 ns a key of a workgroup (head dim 128; 1.4 and 4.2 with
-  64, 1.5 and 17 with 256), or 4.5 TB/s.
-
-- decode over latents (head dims 576 and 512), IREE: 37 TFLOPS. Kernel: 550 TFLOPS of whole blocks
-  of rows, or the cache, once, at 4 TB/s; and to add partial results up 1.5 ns a row, or 50 ns for
-  each of a row's.
-
-IREE's numbers are those where attnpass has a configuration for the attention. Where it has
-none IREE takes longer (53 TFLOPS, and 0.4 TB/s for groups), so what is said here to win does.
+to; a unit test holds this rule against those pairs. docs/notes/kernels.md has the rule in words.
+Where IREE's code has no configuration it takes longer, so what is said here to win does.
 """
 
 from __future__ import annotations

@@ -1,25 +1,10 @@
 """How products of few rows are divided among workgroups, by what was measured on an NVIDIA H200.
 
 A workgroup computes a tile of one or more blocks of 64 columns, or a part of its depth, and reads
-the rows, too. Microseconds of 8 and of 64 rows, weights (n, k) of f16 from memory, by CUDA graphs,
-as `parts of the depth x workgroups of a cluster`, one, two or three of them on a multiprocessor:
-
-| columns x depth | rows | 4 x 4, two | 2 x 2, one | 2 x 2, two | 2 x 2, three | 1 x 2, most |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| 1024 x 4096 | 8 | 6.8 | 8.5 | 8.6 | 9.3 | |
-| 1024 x 4096 | 64 | 8.8 | 11.4 | 11.6 | 18.4 | |
-| 4096 x 4096 | 8 | | 12.4 | 12.1 | 12.2 | |
-| 4096 x 4096 | 64 | | 13.6 | 14.8 | 20.7 | |
-| 6144 x 4096 | 8 | | | 17.6 | 16.5 | 17.2 |
-| 6144 x 4096 | 64 | | | 18.7 | 23.9 | 19.6 |
-| 4096 x 14336 | 64 | | 34.9 | 38.3 | 58.5 | |
-| 14336 x 4096 | 8 | | | 31.7 | 31.5 | 30.5 |
-| 14336 x 4096 | 64 | | | 35.9 | | 34.7 |
-
-(With one warpgroup for copies and products; with one for each, which is what is built, 14336 x
-4096 take 30.9 and 34.0.) So a depth is divided where there are few columns, until there is about a
-workgroup for each multiprocessor. As many run on one as have room for what is on its way. Clusters
-of four do not reach all multiprocessors: 120 workgroups that are alone there, 248 of two.
+the rows, too. A depth is divided where there are few columns, until there is about a workgroup for
+each multiprocessor; as many run on one as have room for what is on its way. Clusters of four do
+not reach all multiprocessors: 120 workgroups that are alone there, 248 of two. The measurements
+stand in docs/notes/kernels.md.
 """
 
 from __future__ import annotations

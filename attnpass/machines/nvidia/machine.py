@@ -1,21 +1,8 @@
 """NVIDIA GPUs through IREE's cuda backend.
 
-Measured on an H200 run through sm_80 code, IREE 3.13, 32 heads of 4096 rows and keys, with the
-configurations and rewrites that attn-compile has on by default: k2 innermost in V makes attention
-faster with 8-bit V alone (1.64 -> 1.39 ms): row-major V of 16 bits is read with transposing loads,
-and copied in longer rows. With 16 bits V and V^T are as fast up to head dim 192, within 3% (0.965
-and 0.965 ms at 128, in a layer 0.852 and 0.877; 0.482 and 0.473 at 64), and V^T costs more beyond:
-0.998 -> 1.035 at 256 with half the heads, 1.94 -> 2.09 at 512, 4.06 -> 4.98 at 1024
-(bench/results/layouts_h200.json), and 1.11 -> 1.18 with 8-bit Q and K. In f32 it makes attention
-slower (15.2 -> 30.6 ms at head dim 128, 6.3 -> 13.0 at 64), and so it does with one query row
-(3541 -> 2584 GB/s in f16).
-
-`mma.sync` has no 8-bit products on Hopper: ptxas widens both factors of each to f16, in every warp
-again. Cast to f16 once, in front, the same attention (V row-major) is faster: from 1.58 to 1.05 ms
-with e4m3 Q, K and V, from 1.32 to 1.08 where V has 16 bits; at head dim 64 from 0.75 to 0.48 and
-from 0.70 to 0.48, at 256 (16 heads) from 2.12 to 1.05. In e5m2, which IREE has no tile for, it is
-3.99 without the casts and 1.06 with them. Casts that IREE computes within attention come between:
-1.47 with e4m3 Q, K and V, 1.21 where V has 16 bits (bench/results/configure_h200.json).
+Measured on an H200 run through sm_80 code (docs/notes/cost-model.md). With 16 bits V and V^T are
+as fast up to head dim 192, and V^T costs more beyond, in f32, and with one query row. `mma.sync`
+has no 8-bit products on Hopper: operands of 8 bits are cast to f16 once, in front.
 """
 
 from __future__ import annotations

@@ -8,16 +8,13 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
+from gpu_module import behind_pass, lower, lowered, run_gpu_module
 from helpers import rel_error
-from iree.compiler import ir
-from iree.compiler.tools import compile_str
 
-import attnpass
 from attnpass import Report
 from attnpass.gpu.moves import Moves
 from attnpass.gpu.short_rows import ShortRows
-from attnpass.passes import Pass, PassContext
+from attnpass.passes import Pass
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--iree-opt-level=O2")
 _KINDS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i8": np.int8}
@@ -33,14 +30,8 @@ def _numbers(shape: tuple[int, ...], kind: str) -> np.ndarray:
 
 def _configured(text: str, kernels: Pass) -> tuple[str, int]:
     """A module behind a pass over its kernels, and how many it has changed."""
-    at_kernels = compile_str(text, extra_args=[*CUDA, "--compile-to=executable-configurations"])
-    report = Report()
-    context = ir.Context()
-    context.load_all_available_dialects()
-    with context:
-        module = ir.Module.parse(at_kernels)
-        kernels.run(module.operation, PassContext(report))
-        return str(module), len(report.found("fitted"))
+    configured, records = behind_pass(text, kernels, CUDA)
+    return configured, len(records)
 
 
 def _run(text: str, kernels: Pass, inputs: list[np.ndarray]) -> tuple[np.ndarray, int]:
@@ -205,10 +196,8 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
         random.standard_normal(shape).astype(np.float16)
         for shape in ((2, 6, 7, channels), (2, 3, channels))
     )
-    report, flags = Report(), [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
-    assert compiled is not None
-    (found,) = run_gpu_module(lower(compiled.decode()), [image, taps])
+    report = Report()
+    (found,) = run_gpu_module(lowered(text, CUDA, report=report), [image, taps])
     made = [one for one in report.found("fitted") if "what it reads" in one.reason]
     wide = image.astype(np.float64)
     wanted = np.ones(found.shape) + sum(

@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
+from gpu_module import behind_pass, lower, run_gpu_module
 from helpers import compile_text, pairwise, rel_error, run_module
-from iree.compiler import ir
-from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
 from attnpass.gpu import full_workgroups, short_rows
-from attnpass.passes import Pass, PassContext
-from attnpass.report.entries import Record
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", "--iree-opt-level=O2")
 _KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 1e-6)}
@@ -94,20 +90,8 @@ func.func @main(%x: {x}, %w: {w}) -> {out} {{
 
 def _configured(text: str) -> tuple[str, int]:
     """The module with its kernels configured, and how many rows a workgroup takes."""
-    configured, records = _passed(text, short_rows.ShortRows())
+    configured, records = behind_pass(text, short_rows.ShortRows(), CUDA)
     return configured, int(records[0].details.get("rows", 0)) if records else 0
-
-
-def _passed(text: str, kernels: Pass) -> tuple[str, list[Record]]:
-    """The module behind a pass over its kernels, and what that says."""
-    at_kernels = compile_str(text, extra_args=[*CUDA, "--compile-to=executable-configurations"])
-    report = Report()
-    context = ir.Context()
-    context.load_all_available_dialects()
-    with context:
-        module = ir.Module.parse(at_kernels)
-        kernels.run(module.operation, PassContext(report))
-        return str(module), report.found("fitted")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +164,7 @@ func.func @main(%x: tensor<4x256x9xf16>) -> tensor<4x9x256xf16> {
   return %made : tensor<4x9x256xf16>
 }"""
     monkeypatch.setattr(full_workgroups, "_WORKGROUPS", 2)
-    configured, found = _passed(text, full_workgroups.FullWorkgroups())
+    configured, found = behind_pass(text, full_workgroups.FullWorkgroups(), CUDA)
     assert [one.details["threads"] for one in found] == [128]
     x = np.random.default_rng(2).standard_normal((4, 256, 9)).astype(np.float16)
     (made,) = run_gpu_module(lower(configured), [x])

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
+from gpu_module import lowered, run_gpu_module
 
 import attnpass
 
@@ -83,11 +83,8 @@ def test_numbers(name: str) -> None:
     form = SLICES[name]
     source = np.arange(np.prod(form.source), dtype=np.float32).reshape(form.source)
     weights = np.arange(form.shape[-1], dtype=np.float32)
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(form.text(), extra_args=flags)
-    assert compiled is not None
     given = [source, weights, np.full(1, max(form.offsets))]
-    (result,) = run_gpu_module(lower(compiled.decode()), given)
+    (result,) = run_gpu_module(lowered(form.text(), CUDA), given)
     np.testing.assert_array_equal(result, form.wanted(source, weights))
 
 
@@ -130,11 +127,9 @@ def test_keys_cut_from_a_transpose_are_padded(form: str, level: str) -> None:
     rng, report = np.random.default_rng(0), attnpass.Report()
     shapes = ((3, 8, 17, 64), (8, 4, 3, 5, 64), (3, 8, 5, 64))
     q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    flags = [*CUDA, "--compile-to=executable-configurations", f"--iree-opt-level={level}"]
-    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
-    assert compiled is not None
+    module = lowered(text, [*CUDA, f"--iree-opt-level={level}"], report=report)
     assert any("5 keys are padded to" in record.reason for record in report.found("fitted"))
-    (result,) = run_gpu_module(lower(compiled.decode()), [q, k, v, np.full(1, 2)])
+    (result,) = run_gpu_module(module, [q, k, v, np.full(1, 2)])
     weights = np.exp(np.einsum("bhmd,hbkd->bhmk", q.astype(np.float64), k[:, 2]) / 8)
     wanted = np.einsum("bhmk,bhkn->bhmn", weights / weights.sum(-1, keepdims=True), v)
     np.testing.assert_allclose(result, wanted, atol=1e-5)

@@ -8,11 +8,10 @@ import random
 import numpy as np
 import pytest
 from attention_form import Form
-from gpu_module import lower, run_gpu_module
+from gpu_module import lowered, run_gpu_module
 from helpers import rel_error
 from vector_products import error_of
 
-import attnpass
 from attnpass.report.records import Report
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
@@ -35,13 +34,6 @@ UNKNOWN = {
 }
 
 
-def compiled_for_gpu(form: Form, report: Report, **options: bool) -> str:
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(form.text("main"), extra_args=flags, report=report, **options)
-    assert compiled is not None
-    return compiled.decode()
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_what_iree_makes_of_a_product(seed: int) -> None:
     choices = random.Random(seed)
@@ -56,9 +48,9 @@ def test_what_iree_makes_of_a_product(seed: int) -> None:
 def test_attention(name: str, hardware_exp2: bool) -> None:
     form, report = FORMS[name], Report()
     form = dataclasses.replace(form, sizes=(*SMALL, *form.sizes))
-    compiled = compiled_for_gpu(form, report, hardware_exp2=hardware_exp2)
-    assert ("ex2.approx" in compiled) == hardware_exp2
-    (result,) = run_gpu_module(lower(compiled), form.arguments())
+    module = lowered(form.text("main"), CUDA, report=report, hardware_exp2=hardware_exp2)
+    assert ("ex2.approx" in str(module)) == hardware_exp2
+    (result,) = run_gpu_module(module, form.arguments())
     assert rel_error(result, form.wanted()[0]) < TOLERANCE[form.kinds[0]]
     assert not report.events
     assert any("transposed in registers" in record.reason for record in report.found("repaired"))
@@ -70,7 +62,8 @@ def test_head_dims_of_unknown_size(name: str, kind: str) -> None:
     sizes = (("b", 2), ("h", 2), ("m", 3), ("g", 2), ("k", 8), ("n", 8), ("d", 6), ("e", 16))
     form = dataclasses.replace(UNKNOWN[name], kinds=(kind,) * 4, sizes=sizes)
     report = Report()
-    (result,) = run_gpu_module(lower(compiled_for_gpu(form, report)), form.arguments())
+    module = lowered(form.text("main"), CUDA, report=report)
+    (result,) = run_gpu_module(module, form.arguments())
     assert rel_error(result, form.wanted()[0]) < TOLERANCE[kind]
     assert not report.events
     assert any("one thread's" in record.reason for record in report.found("repaired"))
@@ -107,10 +100,7 @@ def test_transposed_queries_of_unknown_sizes(rows: int, width: int) -> None:
     rng = np.random.default_rng(rows)
     q, k = (rng.standard_normal(shape, np.float32) for shape in ((rows, 3, 32), (3, 32, 3)))
     v, factor = rng.integers(-9, 9, (3, width)).astype(np.int8), np.array(0.25, np.float32)
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(QUANTISED, extra_args=flags)
-    assert compiled is not None
-    (got,) = run_gpu_module(lower(compiled.decode()), [q, k, v, factor])
+    (got,) = run_gpu_module(lowered(QUANTISED, CUDA), [q, k, v, factor])
     scores = np.einsum("med,kde->mk", q.astype(np.float64), k) * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)

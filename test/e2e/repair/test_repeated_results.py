@@ -8,11 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
+from gpu_module import lowered, run_gpu_module
 from helpers import rel_error
 from iree.compiler import ir
-
-import attnpass
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90")
 ROWS, KEYS, HEAD, WIDTH, TIMES = 36, 32, 64, 40, 3
@@ -88,13 +86,10 @@ func.func @{name}(%q: {q}, %k: {k}, %v: {v}, %w: {tensor(factor)}) -> {tensor(re
 
 
 @cache
-def lowered() -> ir.Module:
+def compiled() -> ir.Module:
     """All cases, compiled in one module."""
     text = "".join(function(f"f{number}", *case) for number, case in enumerate(CASES))
-    flags = [*CUDA, "--compile-to=executable-configurations"]
-    compiled = attnpass.compile_str(text, extra_args=flags)
-    assert compiled is not None
-    return lower(compiled.decode())
+    return lowered(text, CUDA)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: "-".join(CASES[n]))
@@ -107,7 +102,7 @@ def test_repeated_results(number: int) -> None:
         random.standard_normal(sizes).astype(dtype)
         for sizes in ((ROWS, HEAD), (KEYS, HEAD), (KEYS, WIDTH), shape(factor))
     ]
-    (got,) = run_gpu_module(lowered(), inputs, f"f{number}")
+    (got,) = run_gpu_module(compiled(), inputs, f"f{number}")
     scores = q.astype(np.float64) @ k.astype(np.float64).T * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     attended = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)

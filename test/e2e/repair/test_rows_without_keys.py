@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
+from gpu_module import lowered, run_gpu_module
 from helpers import compile_text, rel_error, run_module
-
-import attnpass
 
 SIZES = {"b": 2, "m": 16, "n": 16, "k": 16, "j": 24, "p": 4, "s": 6}
 TYPES = {
@@ -439,10 +437,8 @@ GPU_FORMS = [
 def test_cuda_kernels(form: Form) -> None:
     """The same numbers by the kernels for CUDA, interpreted."""
     flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
-    flags.append("--compile-to=executable-configurations")
-    text = attnpass.compile_str(form.function(), extra_args=flags)
-    assert text is not None
+    module = lowered(form.function(), flags)
     inputs, wanted = form.inputs()
     with np.errstate(all="ignore"):
-        (got,) = run_gpu_module(lower(text.decode()), inputs, name=form.name)
+        (got,) = run_gpu_module(module, inputs, name=form.name)
     np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=3e-3, atol=2e-3)
