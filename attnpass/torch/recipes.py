@@ -243,10 +243,12 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
     """Each step takes in as many more as a product has. As torch's, products are of 64 bits: those
     of a part may be larger than all, or less."""
-    count = x.shape[dim] if x.dim() else 0
+    count = x.shape[dim] if x.dim() else 1
     if not isinstance(count, int) or not count or x.is_complex():
         return NotImplemented
     kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
+    if not x.dim():
+        return x.to(kind)
     wide = torch.float64 if kind.is_floating_point else kind
     x, step = x.to(wide).movedim(dim, -1), 1
     while step < count:
