@@ -93,8 +93,11 @@ def _join(product: RowProduct) -> list[ir.Operation]:
     sizes = sizes_of(last.operands[len(last.operands) - 1])
 
     def body(inner: Builder) -> list[ir.Value]:
-        made = {weights: _widened(inner, weights)}
-        for op in (product.op, *behind):
+        # Rows, which may be the same tensor, are read from memory.
+        factors = [*product.op.operands]
+        factors[product.weights] = _widened(inner, weights)
+        made = {product.op.results[0]: inner.copy(product.op, factors).results[0]}
+        for op in behind:
             copy = inner.copy(op, [made.get(value, value) for value in op.operands])
             made[op.results[0]] = copy.results[0]
         return [made[old]]

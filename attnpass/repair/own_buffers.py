@@ -110,10 +110,13 @@ def _begins_with_number(op: ir.Operation) -> bool:
 
 
 def _begins(op: ir.Operation) -> bool:
-    """Whether an op is a mutable global of a tensor with a value to begin with."""
-    if op.name != "util.global" or any(x not in op.attributes for x in ("is_mutable", _VALUE)):
+    """Whether an op is a mutable global of a tensor that begins with numbers of the module: IREE
+    keeps those of parameters."""
+    if op.name != "util.global" or "is_mutable" not in op.attributes:
         return False
-    return isinstance(ir.TypeAttr(op.attributes["type"]).value, ir.RankedTensorType)
+    value = known_attribute(op, _VALUE)
+    has_numbers = isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr)
+    return has_numbers and isinstance(ir.TypeAttr(op.attributes["type"]).value, ir.RankedTensorType)
 
 
 def _initialize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
-from ..ir import Builder, whole_number
+from ..ir import Builder, element_type, sizes_of, whole_number
 from ..passes import OpPass
 
 _SIGNED_QUOTIENTS = ("arith.divsi", "arith.floordivsi", "arith.ceildivsi")
@@ -30,24 +32,37 @@ class SafeDivisions(OpPass):
     def wanted(self, op: ir.Operation) -> bool:
         if op.name not in (*_QUOTIENTS, "arith.remsi", "arith.remui"):
             return False
-        return isinstance(op.results[0].type, ir.IntegerType) and not whole_number(op.operands[1])
+        kind = op.results[0].type
+        element = element_type(op.results[0]) if isinstance(kind, ir.RankedTensorType) else kind
+        return isinstance(element, ir.IntegerType) and not whole_number(op.operands[1])
 
     def change(self, op: ir.Operation) -> str:
-        build, kind = Builder(op), op.results[0].type
-        x, y = op.operands
-        one = build.constant_number(1, kind)
-        is_zero = build.compare("eq", y, 0)
-        safe = build.select(is_zero, one, y)
-        is_minus = build.compare("eq", y, -1) if op.name in _SIGNED else None
-        if is_minus is not None:
-            safe = build.select(is_minus, one, safe)
-        result = build.create(op.name, [kind], [x, safe]).results[0]
-        if op.name not in _QUOTIENTS:
-            result = build.select(is_zero, x, result)
+        build, old, given = Builder(op), op.results[0], [*op.operands]
+
+        def divide(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
+            return _divided(inner, op.name, scalars[0], scalars[1])
+
+        if isinstance(old.type, ir.RankedTensorType):
+            result = build.computed(sizes_of(given[0]), element_type(old), divide, *given)
         else:
-            if is_minus is not None:
-                opposite = build.apply("arith.subi", build.constant_number(0, kind), x)
-                result = build.select(is_minus, opposite, result)
-            result = build.select(is_zero, build.constant_number(-1, kind), result)
-        op.results[0].replace_all_uses_with(result)
+            result = divide(build, given)
+        old.replace_all_uses_with(result)
         return "divides by 1 where it would by 0: CPUs end the process there"
+
+
+def _divided(build: Builder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The scalar that the op of this name makes of two, without a division by 0."""
+    kind = x.type
+    one = build.constant_number(1, kind)
+    is_zero = build.compare("eq", y, 0)
+    safe = build.select(is_zero, one, y)
+    is_minus = build.compare("eq", y, -1) if name in _SIGNED else None
+    if is_minus is not None:
+        safe = build.select(is_minus, one, safe)
+    result = build.create(name, [kind], [x, safe]).results[0]
+    if name not in _QUOTIENTS:
+        return build.select(is_zero, x, result)
+    if is_minus is not None:
+        opposite = build.apply("arith.subi", build.constant_number(0, kind), x)
+        result = build.select(is_minus, opposite, result)
+    return build.select(is_zero, build.constant_number(-1, kind), result)

@@ -13,7 +13,7 @@ _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
 # From here on all floats are even numbers.
 _ALL_EVEN = 2.0**53
 # Exponents that IREE has products for, and the largest that gets them here.
-_RIGHT = (-2, -1, 0, 0.5, 1, 2, 3)
+_RIGHT = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 _MOST_PRODUCTS = 64
 
 
@@ -27,7 +27,7 @@ class SignedPowers(OpPass):
        infinite exponent, is 1. A negative base by a fraction is NaN. Those of 16 bits are made in
        f32.
     2. One by a known whole number is products, one of minus infinity by a known fraction infinity
-       or 0. By 1/2 it is a square root, as PyTorch's is.
+       or 0. By 1/2 and -1/2 it is a square root, as PyTorch's is.
 
     For all targets it takes 0 to the power of a negative integer for minus infinity:
 

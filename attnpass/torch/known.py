@@ -22,6 +22,7 @@ _MADE = {torch.arange, torch.tensor, torch.zeros, torch.ones, torch.full}
 # What names like an op in place has: `add_`, `__setitem__`, `__iadd__`.
 _WRITES = ("__set", "__i")
 _READS = ("__int__", "__index__", "__invert__")
+_WRITTEN = "a tensor of known numbers is written to"
 
 
 class KnownNumbers(TorchFunctionMode):
@@ -47,9 +48,13 @@ class KnownNumbers(TorchFunctionMode):
 
     def check(self, changed: Iterable[str]) -> None:
         """That none of these buffers of the model is among the known: they are other ones later."""
-        names = {name for name, value in self._model.named_buffers() if _is_whole(value)}
+        names = {
+            name
+            for name, value in self._model.named_buffers(remove_duplicate=False)
+            if _is_whole(value)
+        }
         if names.intersection(changed):
-            raise NotImplementedError("a tensor of known numbers is written to")
+            raise NotImplementedError(_WRITTEN)
 
     def __enter__(self) -> KnownNumbers:
         def turn(inside: bool) -> None:
@@ -75,39 +80,39 @@ class KnownNumbers(TorchFunctionMode):
         kwargs = kwargs or {}
         if not self._inside:
             return func(*args, **kwargs)
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        leaves = tree_leaves((args, kwargs))
+        tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
         known = {id(x): value for x in tensors if (value := self._value(x)) is not None}
-        all_known = len(known) == len({id(x) for x in tensors})
-        for target in _written(func, args, kwargs):
-            value = known.get(id(target))
-            if value is not None and not (all_known and self._is_made(value)):
-                raise NotImplementedError("a tensor of known numbers is written to")
-        if not all_known:
+        unknown = any(isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool) for x in leaves)
+        if unknown or len(known) < len({id(x) for x in tensors}):
+            if any(id(target) in known for target in _written(func, args, kwargs)):
+                raise NotImplementedError(_WRITTEN)
             args = [_numbers(x, known) for x in args]
             kwargs = {name: _numbers(x, known) for name, x in kwargs.items()}
             return func(*args, **kwargs)
-        leaves = tree_leaves((args, kwargs))
-        unknown = any(isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool) for x in leaves)
-        if unknown or (not tensors and func not in _MADE):
+        if not tensors and func not in _MADE:
             return func(*args, **kwargs)
         real = tree_map(
             lambda x: known[id(x)] if isinstance(x, torch.Tensor) else x, (tuple(args), kwargs)
         )
         with torch._C.DisableTorchFunction(), _disable_current_modes():
-            state = torch.get_rng_state()
+            state, held = torch.get_rng_state(), [x for x in known.values() if self._is_held(x)]
+            before = [value.clone() for value in held]
             found = func(*real[0], **real[1])
             if not torch.equal(state, torch.get_rng_state()):
                 raise NotImplementedError("what is random is not known")
+            if not all(map(torch.equal, before, held)):
+                raise NotImplementedError(_WRITTEN)
         made = [x for x in tree_leaves(found) if isinstance(x, torch.Tensor)]
         if any(x.numel() > _MOST or (not tensors and not _is_whole(x)) for x in made):
             return func(*args, **kwargs)
         self._known |= {id(x): (x, x) for x in made}
         return found
 
-    def _is_made(self, value: torch.Tensor) -> bool:
-        """Whether the model made this itself: it is no buffer's, nor a part of one."""
+    def _is_held(self, value: torch.Tensor) -> bool:
+        """Whether this is a buffer's, or a part of one: the model did not make it itself."""
         memory = value.untyped_storage().data_ptr()
-        return all(memory != held.untyped_storage().data_ptr() for *_, held in self._buffers)
+        return any(memory == held.untyped_storage().data_ptr() for *_, held in self._buffers)
 
     def _value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         held = self._known.get(id(tensor))

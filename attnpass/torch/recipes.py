@@ -112,7 +112,8 @@ def _same_bytes(number: int) -> Callable[..., Any]:
             return NotImplemented
         device = like.device if is_tensor else more.get("device")
         size = size[0] if size else like.shape if is_tensor else like
-        return torch.full(size, number, dtype=torch.uint8, device=device)
+        # Bytes would be cast from memory that nobody wrote before they are filled.
+        return torch.full(size, number, dtype=torch.int32, device=device).to(torch.uint8)
 
     return made
 
@@ -240,12 +241,15 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
 
 
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Each step takes in as many more as a product has."""
-    count = x.shape[dim] if x.dim() else 0
+    """Each step takes in as many more as a product has. As torch's, products are of 64 bits: those
+    of a part may be larger than all, or less."""
+    count = x.shape[dim] if x.dim() else 1
     if not isinstance(count, int) or not count or x.is_complex():
         return NotImplemented
     kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
-    wide = torch.promote_types(kind, torch.float32) if kind.is_floating_point else kind
+    if not x.dim():
+        return x.to(kind)
+    wide = torch.float64 if kind.is_floating_point else kind
     x, step = x.to(wide).movedim(dim, -1), 1
     while step < count:
         before = [torch.ones_like(x.narrow(-1, 0, step)), x.narrow(-1, 0, count - step)]

@@ -1,5 +1,5 @@
 // A mutable global that only constants are stored to begins in an initializer; one that is never
-// stored to, or with what a caller gives, or with what it held, stays.
+// stored to, or with what a caller gives, or with what it held, stays, and so does a parameter.
 
 // RUN: attn-opt %s --attn-own-buffers --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
@@ -17,11 +17,17 @@ util.global private mutable @weights = dense<[3, 4]> : tensor<2xi8>
 util.global private mutable @given = dense<[5, 6]> : tensor<2xi8>
 // CHECK: util.global private mutable @counts = dense<
 util.global private mutable @counts = dense<[7, 8]> : tensor<2xi8>
+// CHECK: util.global private mutable @parameter = #flow.parameter.named<
+util.global private mutable @parameter = #flow.parameter.named<"model"::"given"> : tensor<2xi8>
+// CHECK: util.global private mutable @unwritten = #util.uninitialized
+util.global private mutable @unwritten = #util.uninitialized : tensor<2xi8>
 func.func @main(%x: tensor<2xi8>) -> tensor<2xi8> {
   %was = util.global.load @is_full : tensor<2xi8>
   %w = util.global.load @weights : tensor<2xi8>
   %full = arith.addi %w, %w : tensor<2xi8>
   util.global.store %full, @is_full : tensor<2xi8>
+  util.global.store %full, @parameter : tensor<2xi8>
+  util.global.store %full, @unwritten : tensor<2xi8>
   util.global.store %x, @given : tensor<2xi8>
   %c = util.global.load @counts : tensor<2xi8>
   %next = arith.addi %c, %w : tensor<2xi8>

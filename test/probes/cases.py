@@ -419,7 +419,7 @@ PROBES = {
         "attn-safe-divisions",
         CRASHED,
         inputs=[np.array([7, 7, -7, 0], np.int64), np.array([0, 2, -1, 3], np.int64)],
-        wanted=lambda: [np.array([-1, 3, 7, 0])],
+        wanted=lambda: [np.array([-1, 3, 7, 0]), np.array([7, 1, 0, 0])],
     ),
     "logarithms to base 10": _logarithms(),
     "sines of large angles": _angles(),

@@ -500,14 +500,15 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xi32>) -> tensor<4xf32> {
 """
 
 QUOTIENTS = """
-func.func @main(%x: tensor<4xi64>, %y: tensor<4xi64>) -> tensor<4xi64> {
+func.func @main(%x: tensor<4xi64>, %y: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>) {
   %e = tensor.empty() : tensor<4xi64>
   %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<4xi64>, tensor<4xi64>) outs(%e : tensor<4xi64>) {
   ^bb0(%a: i64, %b: i64, %o: i64):
     %v = arith.divsi %a, %b : i64
     linalg.yield %v : i64
   } -> tensor<4xi64>
-  return %r : tensor<4xi64>
+  %rest = arith.remsi %x, %y : tensor<4xi64>
+  return %r, %rest : tensor<4xi64>, tensor<4xi64>
 }
 """
 

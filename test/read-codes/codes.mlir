@@ -45,6 +45,22 @@ func.func @scales(%x: tensor<20x512xf32>, %c: tensor<256x512xi8>, %s: tensor<256
   return %r, %step : tensor<20x256xf32>, tensor<256x512xf32>
 }
 
+// Rows that are the weights are read from memory.
+// CHECK-LABEL: func.func @square(
+// CHECK: %[[X:.*]] = linalg.generic
+// CHECK: flow.dispatch.region
+// CHECK: %[[W:.*]] = linalg.generic
+// CHECK: linalg.matmul {{.*}} ins(%[[X]], %[[W]] :
+func.func @square(%c: tensor<256x512xi8>, %f: tensor<256x256xf32>, %e: tensor<256x512xf32>) -> tensor<256x256xf32> {
+  %w = linalg.generic {indexing_maps = [#whole, #whole], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<256x512xi8>) outs(%e : tensor<256x512xf32>) {
+  ^bb0(%a: i8, %o: f32):
+    %y = arith.sitofp %a : i8 to f32
+    linalg.yield %y : f32
+  } -> tensor<256x512xf32>
+  %p = linalg.matmul indexing_maps = [#left, #turned, #out] ins(%w, %w : tensor<256x512xf32>, tensor<256x512xf32>) outs(%f : tensor<256x256xf32>) -> tensor<256x256xf32>
+  return %p : tensor<256x256xf32>
+}
+
 // CHECK-LABEL: func.func @odd_columns(
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -3,7 +3,7 @@
 // RUN: attn-opt %s --attn-safe-divisions --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
-// WHY-COUNT-2: divides by 1 where it would by 0: CPUs end the process there
+// WHY-COUNT-3: divides by 1 where it would by 0: CPUs end the process there
 // WHY-NOT: divides
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
@@ -40,5 +40,18 @@ func.func @computed(%x: tensor<8xi64>, %y: tensor<8xi64>, %e: tensor<8xi64>) -> 
     linalg.yield %u : i64
   } -> tensor<8xi64>
   return %0 : tensor<8xi64>
+}
+
+// Tensors are divided element by element; a known divisor stays.
+// CHECK-LABEL: func.func @whole(
+// CHECK: linalg.generic
+// CHECK: arith.select
+// CHECK: arith.remsi %{{.*}}, %{{.*}} : i64
+// CHECK: arith.divsi %{{.*}}, %{{.*}} : tensor<8xi64>
+func.func @whole(%x: tensor<8xi64>, %y: tensor<8xi64>) -> tensor<8xi64> {
+  %three = arith.constant dense<3> : tensor<8xi64>
+  %r = arith.remsi %x, %y : tensor<8xi64>
+  %q = arith.divsi %r, %three : tensor<8xi64>
+  return %q : tensor<8xi64>
 }
 }

@@ -97,21 +97,24 @@ func.func @counted(%x: tensor<8xf32>, %y: tensor<8xi32>, %e: tensor<8xf32>) -> t
   return %0 : tensor<8xf32>
 }
 
-// By a fraction; a square root stays.
+// By a fraction; square roots stay.
 // CHECK-LABEL: func.func @fractions(
 // CHECK: %[[P:.*]] = math.powf %[[X:.*]], %{{.*}} : f32
 // CHECK: %[[IS:.*]] = arith.cmpf oeq, %[[X]],
 // CHECK: %[[FOUND:.*]] = arith.select %[[IS]], %{{.*}}, %[[P]]
 // CHECK: %[[ROOT:.*]] = math.powf %[[FOUND]], %{{.*}} : f32
-// CHECK-NEXT: linalg.yield %[[ROOT]]
+// CHECK-NEXT: %[[OVER:.*]] = math.powf %[[ROOT]], %{{.*}} : f32
+// CHECK-NEXT: linalg.yield %[[OVER]]
 func.func @fractions(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
   %quarter = arith.constant 2.5e-01 : f32
   %half = arith.constant 5.0e-01 : f32
+  %minus = arith.constant -5.0e-01 : f32
   %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
   ^bb0(%a: f32, %o: f32):
     %p = math.powf %a, %quarter : f32
     %q = math.powf %p, %half : f32
-    linalg.yield %q : f32
+    %r = math.powf %q, %minus : f32
+    linalg.yield %r : f32
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }

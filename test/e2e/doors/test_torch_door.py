@@ -549,13 +549,13 @@ def test_a_mask_that_is_written_and_an_argument_that_is_all_operands() -> None:
 class Strides(torch.nn.Module):
     """Sizes in integer buffers, as audio codecs and vision towers have them."""
 
-    def __init__(self, counts: bool = False):
+    def __init__(self, write: Any = lambda size: size):
         super().__init__()
         self.conv = torch.nn.Conv1d(3, 4, 5, stride=2)
         self.register_buffer("stride", torch.tensor(2), persistent=False)
         self.register_buffer("size", torch.tensor(5), persistent=False)
         self.register_buffer("grids", torch.tensor([[1, 2, 3], [1, 3, 1]]))
-        self.counts = counts
+        self.write = write
 
     def forward(self, x: Any) -> Any:
         steps = torch.ceil((x.shape[-1] - self.size) / self.stride).long()
@@ -566,8 +566,7 @@ class Strides(torch.nn.Module):
         table = torch.full((4, 3), -1)
         for t, h, w in self.grids.tolist():
             table[:h, :w] += torch.arange(t * h * w).reshape(h, w)
-        if self.counts:
-            self.size += 1
+        self.write(self.size)
         return x[..., table[table >= 0]], x[..., : self.stride]
 
 
@@ -606,9 +605,12 @@ class Branches(torch.nn.Module):
             {"model": Branches()},
             rf"{__file__}:\d+:0: error: torch.export cannot export Branches: Could not guard",
         ),
-        (
-            {"model": Strides(counts=True), "args": (torch.ones(1, 3, 16),)},
-            "torch.export cannot export Strides: Could not guard",
+        *(
+            (
+                {"model": Strides(write), "args": (torch.ones(1, 3, 16),)},
+                "torch.export cannot export Strides: Could not guard",
+            )
+            for write in (lambda size: size.add_(1), lambda size: F.threshold(size, 9, 7, True))
         ),
         (
             {

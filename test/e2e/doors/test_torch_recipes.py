@@ -81,6 +81,8 @@ def test_elementwise_ops() -> None:
             *(torch.select_scatter(x, y[:, 0], 1, -1), torch.select_scatter(x, y[..., 0], -1, -2)),
             *(
                 y.cumprod(1),
+                y.sum().cumprod(0),
+                torch.cat([1e-15 * levels, 1e20 * levels, 1e-12 * levels]).cumprod(0),
                 i.cumprod(0, dtype=torch.int32),
                 y.cummax(1),
                 wild.cummin(-1)[0],
