@@ -131,6 +131,7 @@ class RepairFusion(PassFamily):
         "attn-store-gathers",
         "attn-store-sums",
         "attn-gather-slices",
+        "attn-link-constants",
     )
 
 

@@ -84,6 +84,7 @@ REGISTRY: dict[str, str] = {
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-kept-nans": "attnpass.repair.kept_nans:KeptNans",
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
+    "attn-link-constants": "attnpass.repair.link_constants:LinkConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
     "attn-lower-cuda": "attnpass.families:LowerCuda",

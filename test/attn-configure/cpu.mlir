@@ -171,3 +171,24 @@ func.func @given_sums(%q: tensor<6x16xf32>, %k: tensor<4x8x16xf32>, %v: tensor<8
   } -> tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>
   return %r#0, %r#1, %r#2 : tensor<6x64xf32>, tensor<6xf32>, tensor<6xf32>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, n, m)>
+
+// A wide head goes by one row and one key, which leave no tail: LLVM unrolls masks and turned keys.
+// CHECK: vector_common_parallel = [1, 1, 16, 0, 0], vector_reduction = [0, 0, 0, 0, 1]
+// CHECK-LABEL: func.func @wide(
+func.func @wide(%q: tensor<2x3x576xf16>, %k: tensor<2x8x576xf16>, %v: tensor<2x8x16xf16>) -> tensor<2x16x3xf32> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x16x3xf32>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x3x576xf16>, tensor<2x8x576xf16>, tensor<2x8x16xf16>, f32) outs(%out : tensor<2x16x3xf32>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x16x3xf32>
+  return %r : tensor<2x16x3xf32>
+}

@@ -422,6 +422,13 @@ PROBES = {
         wanted=lambda: [np.array([-1, 3, 7, 0]), np.array([7, 1, 0, 0])],
     ),
     "logarithms to base 10": _logarithms(),
+    "logarithms of constants on CUDA": Probe(
+        modules.EVALUATED_LOGARITHMS,
+        "attn-link-constants",
+        FAILED,
+        "compiled",
+        error="undefined symbol: log10f",
+    ),
     "sines of large angles": _angles(),
     "norms of images of any size from ONNX": _instance_norm(),
     "einsums of any batch and length from ONNX": _einsum(),

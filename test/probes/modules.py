@@ -177,6 +177,25 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
+EVALUATED_LOGARITHMS = """
+#i = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant dense<[1.0, 10.0, 20.0, 1000.0]> : tensor<4xf32>
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%c : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = math.log10 %a : f32
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [#i, #i, #i], iterator_types = ["parallel"]} ins(%x, %0 : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+
 LARGE_ANGLES = LOGARITHMS.replace("math.log10", "math.sin")
 
 EINSUM = """

@@ -88,3 +88,47 @@ def test_codes_of_attention(rows: int, level: str) -> None:
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     wanted = weights / weights.sum(-1, keepdims=True) @ codes.astype(float)
     assert rel_error(run_module(program, [q, k, codes]), wanted) < 1e-2
+
+
+def test_evaluated() -> None:
+    """IREE computes a table of bf16 and maxima of f16, which only constants reach, at once."""
+    text = """
+    #x = affine_map<(i) -> (i)>
+    func.func @main(%x: tensor<512xf32>) -> (tensor<512xf32>, tensor<4xf16>) {
+      %c = arith.constant dense<[1.0, -2.0, 0x7E00, 5.0]> : tensor<4xf16>
+      %low = arith.constant 2.0 : f16
+      %eb = tensor.empty() : tensor<512xbf16>
+      %s = linalg.generic {indexing_maps = [#x], iterator_types = ["parallel"]}
+          outs(%eb : tensor<512xbf16>) {
+        ^bb0(%o: bf16):
+          %j = linalg.index 0 : index
+          %k = arith.index_cast %j : index to i64
+          %f = arith.sitofp %k : i64 to bf16
+          %r = math.sqrt %f : bf16
+          linalg.yield %r : bf16
+      } -> tensor<512xbf16>
+      %e = tensor.empty() : tensor<512xf32>
+      %y = linalg.generic {indexing_maps = [#x, #x, #x], iterator_types = ["parallel"]}
+          ins(%x, %s : tensor<512xf32>, tensor<512xbf16>) outs(%e : tensor<512xf32>) {
+        ^bb0(%a: f32, %b: bf16, %o: f32):
+          %w = arith.extf %b : bf16 to f32
+          %r = arith.addf %a, %w : f32
+          linalg.yield %r : f32
+      } -> tensor<512xf32>
+      %ef = tensor.empty() : tensor<4xf16>
+      %m = linalg.generic {indexing_maps = [#x, #x], iterator_types = ["parallel"]}
+          ins(%c : tensor<4xf16>) outs(%ef : tensor<4xf16>) {
+        ^bb0(%a: f16, %o: f16):
+          %r = arith.maxnumf %a, %low : f16
+          linalg.yield %r : f16
+      } -> tensor<4xf16>
+      return %y, %m : tensor<512xf32>, tensor<4xf16>
+    }"""
+    report = attnpass.Report()
+    program = attnpass.compile_str(text, extra_args=CPU, report=report)
+    assert program
+    assert not [event for event in report.events if event.kind == "fallback"]
+    x = np.zeros(512, np.float32)
+    roots, maxima = run_module(program, [x])
+    assert rel_error(roots, np.sqrt(np.arange(512.0))) < 1e-2
+    np.testing.assert_array_equal(maxima, np.array([2, 2, 2, 5], np.float16))

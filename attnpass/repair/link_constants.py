@@ -1,0 +1,98 @@
+"""attn-link-constants: what IREE computes while it compiles gets the repairs of CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iree.compiler import ir
+
+from ..ir import (
+    collect,
+    defining_op,
+    enclosing,
+    erase_dead,
+    is_ranked_tensor,
+    ranked_shape,
+    tensor_bytes,
+)
+from ..passes import Pass, PassContext
+from ..report.ops import op_of
+from .half_maxima import HalfMaxima
+from .integers_to_bf16 import IntegersToBf16
+from .linked_functions import LinkedFunctions
+from .safe_divisions import SafeDivisions
+
+_REPAIRS = (SafeDivisions(), LinkedFunctions(), HalfMaxima(), IntegersToBf16())
+_PURE = frozenset({"arith", "linalg", "math", "tensor"})
+# What a constant may be larger than what it is computed of: IREE's default.
+_MOST_GROWTH = 1 << 20
+
+
+class LinkConstants(Pass):
+    """Rewrites, for every target, functions of constants that IREE has no code for on CPUs.
+
+    IREE's constant evaluation compiles them for the CPU that it runs on, before the phases at
+    which other repairs of CPUs run and whatever the target is. Left alone is what it would not
+    evaluate: constants that grow by more than a megabyte, such as weights in integers.
+    """
+
+    name = "attn-link-constants"
+    summary = "functions of constants have a program on the CPU that compiles"
+    mends = "log10, maxima of f16 and bf16 of integers do not link where IREE evaluates constants"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        changed: list[ir.Operation] = []
+        for repair in _REPAIRS:
+            if repair.phase == self.phase and repair.is_for(module):
+                continue  # It has seen all functions, those of constants, too.
+            for op in collect(module, repair.wanted):
+                if not _is_evaluated(op):
+                    continue
+                about = op_of(op)
+                if said := repair.change(op):
+                    context.report.record(about, "repaired", said)
+                    changed.append(op)
+        erase_dead(changed)
+        return bool(changed)
+
+
+def _is_evaluated(op: ir.Operation) -> bool:
+    """Whether an op is in a tensor op that only constants reach, and IREE computes at once."""
+    outer = [one for one in enclosing(op) if one.name.startswith("linalg.")]
+    whole = outer[-1] if outer else op
+    if len(whole.results) != 1 or not _bytes(whole.results[0]):
+        return False
+    seen: set[ir.Operation] = set()
+    waiting, given = [whole], 0
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.name == "arith.constant":
+            given += _bytes(one.results[0])
+            continue
+        if one.name.partition(".")[0] not in _PURE:
+            return False
+        for value in _read(one):
+            source = defining_op(value)
+            if source is None:
+                return False
+            waiting.append(source)
+    return _bytes(whole.results[0]) <= given + _MOST_GROWTH
+
+
+def _read(op: ir.Operation) -> Iterator[ir.Value]:
+    """The values from outside that an op, or what stands in it, reads."""
+    for inner in collect(op, lambda _: True):
+        for value in inner.operands:
+            owner = value.owner
+            outside = owner.owner if isinstance(owner, ir.Block) else owner
+            around = enclosing(outside.operation)
+            if inner == op or op not in around:
+                yield value
+
+
+def _bytes(value: ir.Value) -> int:
+    """The bytes of a tensor of known sizes, else 0."""
+    return 0 if None in ranked_shape(value) else is_ranked_tensor(value) * tensor_bytes(value)
