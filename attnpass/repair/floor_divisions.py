@@ -1,4 +1,4 @@
-"""attn-floor-divisions: integers that PyTorch divides and rounds down are divided as integers."""
+"""attn-floor-divisions: integers that PyTorch divides and rounds down or negates stay integers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..ir.printed import torch_element, torch_shape, torch_tensor
 from ..ir.torch_ops import TorchBuilder
 from ..passes import OpPass
 
+_NEGATION = "torch.aten.neg"
 _FLOOR = ("torch.aten.floor_divide", "torch.aten.floor_divide.Scalar")
 _MODES = ("torch.aten.div.Tensor_mode", "torch.aten.div.Scalar_mode")
 
@@ -21,21 +22,28 @@ class FloorDivisions(OpPass):
 
     both of which IREE 3.13 imports as divisions of integers; `//` itself it imports as one of
     f32, of 24 bits: 123456789 // 1 is 123456792 then. On GPUs that is also slower, where rows are
-    taken by `place // experts`. Works on the torch dialect, before IREE imports it.
+    taken by `place // experts`. `-x` of 32 bits and more is `x * -1`: it imports that in f32, too.
+    Works on the torch dialect, before IREE imports it.
     """
 
     name = "attn-floor-divisions"
-    summary = "`//` of PyTorch's integers is exact"
+    summary = "`//` and `-` of PyTorch's integers are exact"
     phase = "start"
-    mends = "`x // y` of integers of PyTorch is rounded to 24 bits"
+    mends = "`x // y` and `-x` of integers of PyTorch are rounded to 24 bits"
 
     erases = True
 
     def wanted(self, op: ir.Operation) -> bool:
+        if op.name == _NEGATION:
+            return torch_element(op.results[0].type) in ("si64", "si32")
         return (op.name in _FLOOR or _rounds_down(op)) and _is_of_integers(op)
 
     def change(self, op: ir.Operation) -> str:
         build, kind = TorchBuilder(op), op.results[0].type
+        if op.name == _NEGATION:
+            found = build.op("aten.mul.Scalar", kind, op.operands[0], build.number(-1))
+            op.results[0].replace_all_uses_with(found)
+            return "negates integers, not floats of 24 bits"
         x, y = list(op.operands)[:2]
         form = "Tensor" if torch_element(y.type) else "Scalar"
         mode = {"value": ir.StringAttr.get("trunc")}

@@ -143,7 +143,7 @@ def test_unsigned_bytes() -> None:
             *(square.permute(1, 0) * 1.0, F.pad(square, (1, 1)), pixels.to(torch.uint8)),
             # PyTorch's weights have 16 bits on some CPUs: one more or less is as right.
             1e-6 * F.interpolate(square[None, None], size=(5, 7), mode="bilinear", antialias=True),
-            *(signed // 3, signed // signed.flip(0), signed % 5),
+            *(signed // 3, signed // signed.flip(0), signed % 5, -packed, -packed.long()),
             (packed[:, None] >> torch.arange(0, 32, 4, dtype=torch.int32)[:, None]) & 15,
             packed << torch.arange(8),
             *((x[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1, torch.full_like(x, 200) + y),
