@@ -79,8 +79,7 @@ def _lanes_of_widened(function: ir.Operation, machine: Cpu) -> str:
         and not _refusal(copy, product)
         and not isinstance(tiles_of(product, machine), Refusal)
     ]
-    lanes = _lanes(*fit) if len(fit) == len(products) == 1 else ""
-    return lanes
+    return _lanes(*fit) if len(fit) == len(products) == 1 else ""
 
 
 def _other_steps(function: ir.Operation, lanes: int) -> str:

@@ -143,6 +143,18 @@ def collect(
     return found
 
 
+def outer_reads(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside that an op, or an op in its regions, reads."""
+    found: dict[ir.Value, None] = {}
+    for inner in collect(op, lambda _: True):
+        for value in inner.operands:
+            owner = value.owner
+            block = owner if isinstance(owner, ir.Block) else owner.operation.block
+            if not is_inside(block, op):
+                found[value] = None
+    return list(found)
+
+
 def iterator_kinds(op: ir.Operation) -> list[str]:
     """`parallel` or `reduction` for each loop of a linalg op, nothing for other ops."""
     name = "iterator_types"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from iree.compiler import ir
 
 from ..ir import (
@@ -12,6 +10,7 @@ from ..ir import (
     enclosing,
     erase_dead,
     is_ranked_tensor,
+    outer_reads,
     ranked_shape,
     tensor_bytes,
 )
@@ -74,7 +73,7 @@ def _is_evaluated(op: ir.Operation) -> bool:
             continue
         if one.name.partition(".")[0] not in _PURE:
             return False
-        for value in _read(one):
+        for value in outer_reads(one):
             source = defining_op(value)
             if source is None:
                 return False
@@ -82,17 +81,7 @@ def _is_evaluated(op: ir.Operation) -> bool:
     return _bytes(whole.results[0]) <= given + _MOST_GROWTH
 
 
-def _read(op: ir.Operation) -> Iterator[ir.Value]:
-    """The values from outside that an op, or what stands in it, reads."""
-    for inner in collect(op, lambda _: True):
-        for value in inner.operands:
-            owner = value.owner
-            outside = owner.owner if isinstance(owner, ir.Block) else owner
-            around = enclosing(outside.operation)
-            if inner == op or op not in around:
-                yield value
-
-
 def _bytes(value: ir.Value) -> int:
     """The bytes of a tensor of known sizes, else 0."""
-    return 0 if None in ranked_shape(value) else is_ranked_tensor(value) * tensor_bytes(value)
+    known = is_ranked_tensor(value) and None not in ranked_shape(value)
+    return tensor_bytes(value) if known else 0

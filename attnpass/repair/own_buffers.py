@@ -35,6 +35,7 @@ from ..ir import (
     is_ranked_tensor,
     known_attribute,
     next_op,
+    outer_reads,
     ranked_shape,
     remove_attributes,
     sizes_of,
@@ -93,7 +94,7 @@ def _is_known(value: ir.Value, stored: Collection[str]) -> bool:
         made = defining_op(left.pop())
         if made is None or (made.name == "util.global.load" and _global_of(made) in stored):
             return False
-        new = set(made.operands) - seen
+        new = set(outer_reads(made)) - seen
         seen |= new
         left.extend(new)
     return True

@@ -23,7 +23,7 @@ class SafeDivisions(OpPass):
     """
 
     name = "attn-safe-divisions"
-    summary = "CPUs: integers are divided by 0"
+    summary = "CPUs: integers divided by 0 have a quotient"
     backends = ("llvm-cpu",)
     mends = "integers divided by 0 end the process on CPUs"
 

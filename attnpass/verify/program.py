@@ -24,10 +24,10 @@ from ..ir import (
     body_ops,
     collect,
     defining_op,
-    is_inside,
     is_scalar,
     known_attribute,
     location_text,
+    outer_reads,
     printed,
     reduces,
     symbol_name,
@@ -126,12 +126,7 @@ class Program:
         """Values from outside that `op` or an op in its regions reads."""
         if op.name == _SIZE:
             return [self._imported[op.operands[0]]]
-        found: dict[ir.Value, None] = {}
-        for inner in collect(op, lambda _: True):
-            for value in inner.operands:
-                if not _is_inside(value, op):
-                    found[self.real(value)] = None
-        return list(found)
+        return list(dict.fromkeys(map(self.real, outer_reads(op))))
 
     def behind(self, steps: Iterable[ProgramStep], names: Iterable[str]) -> list[ProgramStep]:
         """Those of `steps` that `names` come from, in order."""
@@ -183,11 +178,6 @@ def is_work(op: ir.Operation) -> bool:
         "linalg.broadcast",
     )
     return named or (op.name == "linalg.generic" and reduces(op))
-
-
-def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
-    owner = value.owner
-    return is_inside(owner if isinstance(owner, ir.Block) else owner.operation.block, op)
 
 
 def is_cut(kind: ir.Type) -> bool:
