@@ -47,12 +47,12 @@ class ContractionFacts:
     @property
     def m(self) -> tuple[int, ...]:
         """Loops of the result that only the left factor has."""
-        return tuple(loop for loop in self.kept if loop not in self.right)
+        return tuple(loop for loop in self.kept if loop in self.left and loop not in self.right)
 
     @property
     def n(self) -> tuple[int, ...]:
         """Loops of the result that only the right factor has."""
-        return tuple(loop for loop in self.kept if loop not in self.left)
+        return tuple(loop for loop in self.kept if loop in self.right and loop not in self.left)
 
     @property
     def k(self) -> tuple[int, ...]:
@@ -61,7 +61,8 @@ class ContractionFacts:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Loops of the result."""
+        """Loops of the result: those of batches, m and n, and those along which it repeats, which
+        neither factor has."""
         return tuple(loop for loop in self.result if loop is not None)
 
 

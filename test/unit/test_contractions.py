@@ -66,6 +66,14 @@ FORMS = {
         GENERIC.replace("BODY", "mulf %b, %a"),
         ((0,), (1,), (2,), (3,), (2, 3, 4, 5)),
     ),
+    "repeated result": (
+        ("3x5xf32", "4x5xf32", "2x3x4xf32"),
+        "linalg.contract indexing_maps = [affine_map<(r, m, n, k) -> (m, k)>,"
+        " affine_map<(r, m, n, k) -> (n, k)>, affine_map<(r, m, n, k) -> (r, m, n)>]"
+        " ins(%x, %y : tensor<3x5xf32>, tensor<4x5xf32>)"
+        " outs(%z : tensor<2x3x4xf32>) -> tensor<2x3x4xf32>",
+        ((), (1,), (2,), (3,), (2, 3, 4, 5)),
+    ),
 }
 OTHERS = {
     "sum of quotients": GENERIC.replace("BODY", "divf %a, %b"),
