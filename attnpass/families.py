@@ -20,7 +20,7 @@ class RepairImports(PassFamily):
     parts = (
         "attn-flex-masks",
         "attn-tensor-and",
-        "attn-floor-divisions",
+        "attn-exact-integers",
         "attn-compared-numbers",
         "attn-plain-pads",
         "attn-bounded-grids",

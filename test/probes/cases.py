@@ -320,7 +320,7 @@ PROBES = {
     ),
     "integers divided and rounded down": Probe(
         modules.FLOOR_DIVISIONS,
-        "attn-floor-divisions",
+        "attn-exact-integers",
         inputs=[np.array([33554433, -33554434, 7]), np.array([33554434, 33554433, -2])],
         wanted=lambda: [np.array([0, -2, -4])],
     ),

@@ -1,7 +1,7 @@
 // `//` of integers is a division of integers, not one of f32, and `-` one of integers; floats,
 // bytes' `-` and other roundings are left.
 
-// RUN: attn-opt %s --attn-floor-divisions --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --attn-exact-integers --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // WHY-COUNT-3: divides integers, not floats of 24 bits
 // WHY: negates integers, not floats of 24 bits

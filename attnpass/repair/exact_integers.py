@@ -1,4 +1,4 @@
-"""attn-floor-divisions: integers that PyTorch divides and rounds down or negates stay integers."""
+"""attn-exact-integers: integers that PyTorch divides and rounds down or negates stay integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOOR = ("torch.aten.floor_divide", "torch.aten.floor_divide.Scalar")
 _MODES = ("torch.aten.div.Tensor_mode", "torch.aten.div.Scalar_mode")
 
 
-class FloorDivisions(OpPass):
+class ExactIntegers(OpPass):
     """Makes of `x // y` of integers
 
         q = trunc(x / y)
@@ -26,7 +26,7 @@ class FloorDivisions(OpPass):
     Works on the torch dialect, before IREE imports it.
     """
 
-    name = "attn-floor-divisions"
+    name = "attn-exact-integers"
     summary = "`//` and `-` of PyTorch's integers are exact"
     phase = "start"
     mends = "`x // y` and `-x` of integers of PyTorch are rounded to 24 bits"
