@@ -5,10 +5,11 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from .builder import Builder
-from .printed import torch_element, torch_shape, torch_tensor
+from .printed import torch_element, torch_shape, torch_tensor, with_torch_element
 from .queries import defining_op
 
-_I64_CODE = 4
+# What torch calls the types of elements, as numbers.
+CODES = {"si64": 4, "f16": 5, "f32": 6, "f64": 7, "bf16": 15}
 
 
 def constant_number(value: ir.Value) -> int | float | None:
@@ -47,8 +48,12 @@ class TorchBuilder(Builder):
 
     def wide(self, index: ir.Value) -> ir.Value:
         """Integers in 64 bits."""
-        kind = torch_tensor(torch_shape(index.type), "si64")
-        return self.op("prims.convert_element_type", kind, index, self.number(_I64_CODE))
+        return self.in_type(index, "si64")
+
+    def in_type(self, value: ir.Value, element: str) -> ir.Value:
+        """The tensor with its elements cast to one of the types in `CODES`."""
+        kind = with_torch_element(value.type, element)
+        return self.op("prims.convert_element_type", kind, value, self.number(CODES[element]))
 
     def from_start(self, index: ir.Value, tensor: ir.Value, dim: int) -> ir.Value:
         """`index`, and where it is negative `index` and the size of `dim`."""
@@ -68,7 +73,7 @@ class TorchBuilder(Builder):
         """The places along a dim: 0, 1, and so on."""
         kind = torch_tensor([torch_shape(tensor.type)[dim]], "si64")
         none = self.op("constant.none", ir.Type.parse("!torch.none"))
-        size, code = self.size_of(tensor, dim), self.number(_I64_CODE)
+        size, code = self.size_of(tensor, dim), self.number(CODES["si64"])
         return self.op("aten.arange", kind, size, code, none, none, none)
 
     def with_units(self, value: ir.Value, front: int, behind: int) -> ir.Value:

@@ -6,7 +6,7 @@ from iree.compiler import ir
 
 from ..ir import defining_op
 from ..ir.printed import torch_element, torch_shape, torch_tensor
-from ..ir.torch_ops import TorchBuilder, constant_number
+from ..ir.torch_ops import CODES, TorchBuilder, constant_number
 from ..passes import OpPass
 
 _ZEROS, _BORDER, _REFLECTION = range(3)
@@ -14,7 +14,7 @@ _BILINEAR_OR_NEAREST = (0, 1)
 # By how much zeros begin nearer, as a part: rounded, no place lies a whole element outside then.
 _NEARER = {"f64": 2.0**-50, "f32": 2.0**-21}
 _NARROW = ("f16", "bf16")
-_CODES = {"f64": 7, "f32": 6, "f16": 5, "bf16": 15}
+_FLOATS = (*_NEARER, *_NARROW)
 
 
 class BoundedGrids(OpPass):
@@ -41,7 +41,7 @@ class BoundedGrids(OpPass):
             or made.name != "torch.constant.bool"
             or constant_number(mode) not in _BILINEAR_OR_NEAREST
             or len(torch_shape(image.type)) != 4
-            or torch_element(grid.type) not in _CODES
+            or torch_element(grid.type) not in _FLOATS
         ):
             return ""
         build = _Grids(op)
@@ -76,10 +76,6 @@ class BoundedGrids(OpPass):
 class _Grids(TorchBuilder):
     """`TorchBuilder` for grids `[batch, rows, columns, 2]`, from -1 to 1 in x and y."""
 
-    def in_type(self, value: ir.Value, element: str) -> ir.Value:
-        kind = torch_tensor(torch_shape(value.type), element)
-        return self.op("prims.convert_element_type", kind, value, self.number(_CODES[element]))
-
     def edges(self, image: ir.Value, grid: ir.Value, more: int, ends: int) -> ir.Value:
         """For x and y `(size + more) / (size - ends)`: how far from the middle an edge lies, where
         -1 and 1 are the edges of the outermost elements, or their middles (`ends`)."""
@@ -96,7 +92,7 @@ class _Grids(TorchBuilder):
         length = self._list([one], "int")
         parts = []
         for dim in (3, 2):
-            given = self.size_of(image, dim), self.number(_CODES[element]), none, none, none
+            given = self.size_of(image, dim), self.number(CODES[element]), none, none, none
             size = self.op("aten.full", kind, length, *given)
             above = self.op("aten.add.Scalar", kind, size, self.number(more), one)
             below = self.op("aten.sub.Scalar", kind, size, self.number(ends), one)

@@ -7,6 +7,7 @@ from iree.compiler import ir
 from ..ir import Builder, collect, copied_attributes, defining_op, element_type
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
+from ..ir.torch_ops import TorchBuilder
 from ..passes import Pass, PassContext
 
 # Ops of torch that sum, and which operand, if any, names the type to sum in.
@@ -30,8 +31,6 @@ _ONNX_SUMS = frozenset(
         *("AveragePool", "InstanceNormalization", "GroupNormalization"),
     )
 )
-# What torch calls the types, as numbers.
-_CODES = {"f16": 5, "f32": 6, "bf16": 15}
 _NARROW = ("f16", "bf16")
 _TORCH, _ONNX = "torch.aten.", "onnx."
 # Products of StableHLO, and what says how they are to be computed.
@@ -117,23 +116,15 @@ def _is_none(value: ir.Value) -> bool:
 def _narrow(value: ir.Value) -> str:
     """`f16` or `bf16`, if that is what a tensor has; else ''."""
     element = torch_element(value.type)
-    return element if element in _CODES and element != "f32" else ""
+    return element if element in _NARROW else ""
 
 
 def _widen(op: ir.Operation) -> None:
-    build = Builder(op)
-    operands = [_cast(build, value, "f32") if _narrow(value) else value for value in op.operands]
+    build = TorchBuilder(op)
+    operands = [build.in_type(value, "f32") if _narrow(value) else value for value in op.operands]
     narrow = [_narrow(result) for result in op.results]
     kinds = [with_torch_element(x.type, "f32") if _narrow(x) else x.type for x in op.results]
     made = build.create(op.name, kinds, operands, copied_attributes(op))
     for old, new, element in zip(list(op.results), list(made.results), narrow, strict=True):
-        old.replace_all_uses_with(_cast(build, new, element) if element else new)
+        old.replace_all_uses_with(build.in_type(new, element) if element else new)
     erase(op)
-
-
-def _cast(build: Builder, value: ir.Value, element: str) -> ir.Value:
-    number = {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _CODES[element])}
-    code = build.create("torch.constant.int", [ir.Type.parse("!torch.int")], [], number)
-    kind = with_torch_element(value.type, element)
-    name = "torch.prims.convert_element_type"
-    return build.create(name, [kind], [value, code.results[0]]).results[0]
