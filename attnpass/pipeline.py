@@ -231,7 +231,7 @@ STEPS = (
     # executable-configurations: one kernel after the other
     Step("attn-repair-sums", "IREE adds up too few, or too many, in some kernels' sums"),
     Step("attn-fill-workgroups", "IREE has workgroups of few threads, or threads", _CONFIGURE),
-    Step("attn-hidden-rows", "a division by a sum of 0 is NaN"),
+    Step("attn-fully-masked-rows", "a division by a sum of 0 is NaN"),
     Step("attn-vector-loops", "IREE's loops on CPUs read and multiply one by one", _CONFIGURE),
     Step("attn-repair-links", "IREE links no library for some functions of 16 bits on CPUs"),
     Step("attn-lower-cuda", "IREE leaves the GPU's own instructions and banks unused"),

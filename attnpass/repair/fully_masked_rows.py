@@ -1,4 +1,4 @@
-"""attn-hidden-rows: zeros, as in PyTorch, in rows of attention that see no key.
+"""attn-fully-masked-rows: zeros, as in PyTorch, in rows of attention that see no key.
 
 IREE computes 0 / 0 for them. PyTorch, from which most models come, defines 0, and models count
 on it: a batch that is padded on the left has such rows, and in the next layer a NaN in V spoils
@@ -186,7 +186,7 @@ class FullyMaskedRows(Pass):
     `attn-lowest-masks`, whose work is done here, too, where attention is whole.
     """
 
-    name = "attn-hidden-rows"
+    name = "attn-fully-masked-rows"
     summary = "rows that see no key are 0, as in PyTorch, not NaN"
     phase = "executable-configurations"
     mends = "rows that see no key are NaN"

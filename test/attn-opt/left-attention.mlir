@@ -1,7 +1,7 @@
 // Attention that no pass takes stays as it is, with one note, and the rest of the module goes on: an
 // elementwise score (no k1 and no n), a mask that names k1, memrefs.
 
-// RUN: attn-opt %s --split-input-file --attn-propagate-layout=mode=always --attn-hidden-rows --attn-split-k=splits=2 --attn-widen --attn-drop-unit-dims --attn-configure --attn-share-masks --attn-join-dims --attn-mask-positions --attn-natural-scores --remarks 2> %t.txt -o %t.mlir
+// RUN: attn-opt %s --split-input-file --attn-propagate-layout=mode=always --attn-fully-masked-rows --attn-split-k=splits=2 --attn-widen --attn-drop-unit-dims --attn-configure --attn-share-masks --attn-join-dims --attn-mask-positions --attn-natural-scores --remarks 2> %t.txt -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: attn-compile %s %cpu --split-input-file --compile-to=executable-configurations --attn-summary -o %t.cpu.mlir 2>&1 | FileCheck %s --check-prefix=WHY

@@ -452,7 +452,7 @@ PROBES = {
         error="failed to distribute",
     ),
     "norms of sums that are read again": _summed(),
-    "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
+    "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-fully-masked-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"
     ),

@@ -23,7 +23,7 @@ from attnpass.report.records import Report
 from attnpass.runner import parse_pipeline, stage_name
 
 CONFIGURED = {"attn-configure": "", "attn-propagate-layout": ""}
-RAISED = {**CONFIGURED, "attn-raise": "", "attn-hidden-rows": "rows are NaN", LEVEL: ""}
+RAISED = {**CONFIGURED, "attn-raise": "", "attn-fully-masked-rows": "rows are NaN", LEVEL: ""}
 HOLDS_OPS = {**RAISED, "attn-decompose": "numbers are wrong", ATTENTION: "", FUSION: ""}
 DEFAULT = default_pipeline("cost", configure=True, hardware_exp2=True, shared_memory=True)
 
@@ -75,13 +75,13 @@ def test_what_stands_for_the_same_is_tried_once() -> None:
 def test_several_faults_come_to_all_steps_for_speed() -> None:
     tried, search = compiles(RAISED, "attn-configure", "attn-propagate-layout")
     assert tried[-1] == "all steps for speed"
-    assert not search.leaves_out("attn-hidden-rows") and not search.leaves_out(LEVEL)
+    assert not search.leaves_out("attn-fully-masked-rows") and not search.leaves_out(LEVEL)
 
 
 def test_wrong_numbers_that_are_no_longer_mended_are_told() -> None:
-    tried, search = compiles(RAISED, "attn-hidden-rows")
-    assert tried[-1] == "attn-hidden-rows"
-    assert "known-wrong: rows are NaN, since attn-hidden-rows is left out" in events(search)
+    tried, search = compiles(RAISED, "attn-fully-masked-rows")
+    assert tried[-1] == "attn-fully-masked-rows"
+    assert "known-wrong: rows are NaN, since attn-fully-masked-rows is left out" in events(search)
 
 
 def test_what_mends_stays_where_others_of_its_family_are_left_out() -> None:
@@ -125,7 +125,7 @@ def test_at_last_each_op_has_a_kernel_of_its_own(culprits: list[str]) -> None:
     assert tried[2] == PLAIN.name and tried[-1].endswith("and kernels of several ops")
     names = [stage_name(stage) for stage in search.kept(parse_pipeline(DEFAULT))]
     assert names.index("attn-keep-apart") == names.index("attn-decompose") + 1
-    assert "attn-hidden-rows" in names and "attn-raise" not in names
+    assert "attn-fully-masked-rows" in names and "attn-raise" not in names
     assert search.leaves_out(LEVEL) == (LEVEL in culprits)
     assert all(event.startswith("fallback: ") for event in events(search))
 

@@ -416,7 +416,7 @@ def test_decode_in_chunks() -> None:
         Form(mask="bj", rows=1, keys=0, dynamic="j"),
     ]
     text = "".join(form.function() for form in forms[:3])
-    pipeline = "attn-split-k{splits=4},attn-hidden-rows"
+    pipeline = "attn-split-k{splits=4},attn-fully-masked-rows"
     vmfb = compile_text(text, mode="cost", pipeline=pipeline)
     assert [why for form in forms[:3] if (why := _wrong(form, vmfb))] == []
     none = compile_text(forms[3].function(), mode="cost", pipeline=pipeline)

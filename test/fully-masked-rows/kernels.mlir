@@ -2,10 +2,10 @@
 // the mask is read by attention alone.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic
-// RUN: attn-compile %s %{cpu} --attn-pipeline=attn-hidden-rows --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
+// RUN: attn-compile %s %{cpu} --attn-pipeline=attn-fully-masked-rows --compile-to=executable-configurations --attn-summary 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --attn-pipeline=attn-hidden-rows --compile-to=executable-configurations | FileCheck %s
-// RUN: attn-compile %s --iree-hal-target-device=hip --iree-rocm-target=gfx942 --attn-pipeline=attn-hidden-rows --compile-to=executable-configurations | FileCheck %s
+// RUN: attn-compile %s --iree-hal-target-device=cuda --iree-cuda-target=sm_80 --attn-pipeline=attn-fully-masked-rows --compile-to=executable-configurations | FileCheck %s
+// RUN: attn-compile %s --iree-hal-target-device=hip --iree-rocm-target=gfx942 --attn-pipeline=attn-fully-masked-rows --compile-to=executable-configurations | FileCheck %s
 
 // WHY: online_attention at {{.*}}: rows that see no key are 0, as in PyTorch; IREE gives NaN
 

@@ -1,12 +1,12 @@
 // Where a row could see no key, attention is taken apart, and the division by its sum of weights
 // gives 0 where that is 0. What sees all of a known number of keys is left alone. Twice is once.
 
-// RUN: attn-opt %s --attn-hidden-rows --remarks 2> %t.txt | FileCheck %s
+// RUN: attn-opt %s --attn-fully-masked-rows --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// RUN: attn-opt %s --attn-hidden-rows --report=- -o %t.once.mlir
-// RUN: attn-opt %s --attn-hidden-rows --attn-hidden-rows --report=- -o %t.twice.mlir
+// RUN: attn-opt %s --attn-fully-masked-rows --report=- -o %t.once.mlir
+// RUN: attn-opt %s --attn-fully-masked-rows --attn-fully-masked-rows --report=- -o %t.twice.mlir
 // RUN: diff %t.once.mlir %t.twice.mlir
-// RUN: attn-opt %s --attn-hidden-rows --attn-fuse-normalization | FileCheck %s --check-prefix=WHOLE
+// RUN: attn-opt %s --attn-fully-masked-rows --attn-fuse-normalization | FileCheck %s --check-prefix=WHOLE
 
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
