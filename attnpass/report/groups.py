@@ -182,9 +182,10 @@ class _Layers:
 
 
 def _counted(count: int, kind: str) -> str:
-    """`each of 3 copies`, `3 times products and a softmax`."""
+    """`each of 3 copies`, `each of 2 cos`, `3 times products and a softmax`."""
     if " and " in kind:
         return f"{count} times {kind}"
     if kind.endswith("y"):
         return f"each of {count} {kind[:-1]}ies"
-    return f"each of {count} {kind}{'es' if kind.endswith(('ch', 'x', 's')) else 's'}"
+    ending = "" if kind.endswith("s") else "es" if kind.endswith(("ch", "x")) else "s"
+    return f"each of {count} {kind}{ending}"
