@@ -153,7 +153,7 @@ class RepairKernels(PassFamily):
     name = "attn-repair-kernels"
     summary = "products and scores in forms that kernels compute right"
     phase = "flow"
-    parts = ("attn-order-factors", "attn-natural-scores")
+    parts = ("attn-order-factors", "attn-lone-factors", "attn-natural-scores")
 
 
 class RepairSums(PassFamily):

@@ -86,6 +86,7 @@ REGISTRY: dict[str, str] = {
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-link-constants": "attnpass.repair.link_constants:LinkConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
+    "attn-lone-factors": "attnpass.repair.lone_factors:LoneFactors",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
     "attn-lower-cuda": "attnpass.families:LowerCuda",
     "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",

@@ -51,10 +51,11 @@ class StoreSums(Pass):
 
     On GPUs, where what stands between two reductions of a row (a norm's centered numbers, a
     softmax's exponentials) is read outside of their kernel, IREE has it as a second result and no
-    program for it ("failed to distribute"). So what a product or the caller reads stands in memory,
-    and what a norm or softmax gives where a transpose reads it behind a reshape, in front of which
-    IREE moves both. So does what a sum and others read of what is transposed (behind a convolution
-    that is a product of channels last): its lanes would read it across (608 us of 15).
+    program for it ("failed to distribute"). So what a product, the caller or a mean of rows reads
+    stands in memory, and what a norm or softmax gives where a transpose reads it behind a reshape,
+    in front of which IREE moves both. So does what a sum and others read of what is transposed
+    (behind a convolution that is a product of channels last): its lanes would read it across
+    (608 us of 15).
     """
 
     name = "attn-store-sums"
@@ -159,7 +160,7 @@ def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
     if _is_read_in_parts(op):
         return "an op reads parts of it"
     if not is_for_cpus(op):
-        stored = _leaves(op) and _is_between(op, kernels)
+        stored = (_leaves(op) or _is_summed_both_ways(op)) and _is_between(op, kernels)
         stored = stored or (_is_turned(op) and _ends_norm(op, kernels))
         if stored:
             return "no kernel has it beside sums"
@@ -188,6 +189,30 @@ def _is_between(op: ir.Operation, kernels: _Kernels) -> bool:
 def _leaves(op: ir.Operation) -> bool:
     """Whether what reads op stands outside of any kernel of reductions: a product, the caller."""
     return any(not _may_join(reader) for reader in _readers(op))
+
+
+def _is_summed_both_ways(op: ir.Operation) -> bool:
+    """Whether a reduction of the last dim and one of others read what op makes, by elementwise ops:
+    a norm's, and a mean of its rows."""
+    seen = {op}
+    waiting, ways = [op], set[bool]()
+    while waiting and len(seen) <= _MOST:
+        for reader, number in _reads(waiting.pop()):
+            if reader.name != "linalg.generic" or reader in seen or is_contraction(reader):
+                continue
+            if reduces(reader):
+                ways.add(_reduces_last(reader, number))
+            else:
+                seen.add(reader)
+                waiting.append(reader)
+    return len(ways) > 1
+
+
+def _reduces_last(op: ir.Operation, number: int) -> bool:
+    """Whether op reduces the last dim of this operand."""
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    loop = positions[number][-1] if positions is not None and positions[number] else None
+    return loop is not None and iterator_kinds(op)[loop] == "reduction"
 
 
 def _is_turned(op: ir.Operation) -> bool:

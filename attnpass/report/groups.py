@@ -15,6 +15,8 @@ _SAID_APART = 2
 # Where an op stands, within a sentence.
 _PLACE = re.compile(r"[^\s(),;]+:\d+:\d+(?: \(number \d+ there\))?")
 _MOST_SPANS = 4
+# Ops that have a number of their own where several share a place.
+_TOLD_APART = ("attention", "online_attention")
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,21 @@ def record_groups(report: Entries, records: Sequence[Record]) -> list[RecordGrou
         groups.setdefault((record.op.kind, record.what, said, record.pass_name), []).append(record)
     found: list[RecordGroup] = []
     for members in groups.values():
-        if members[0].op.kind == "module" and len(members) > _SAID_APART:
+        if not _are_many(members):
+            found += [RecordGroup((one,), str(one)) for one in members]
+        elif members[0].op.kind == "module":
             found.append(RecordGroup(tuple(members), f"{members[0]} ({len(members)} times)"))
-        elif len(members) > _SAID_APART or len(members[0].op.places) > _SAID_APART:
+        else:
             text = members[0].said_of(layers.name_of([one.op for one in members]))
             found.append(RecordGroup(tuple(members), text))
-        else:
-            found += [RecordGroup((one,), str(one)) for one in members]
     return found
+
+
+def _are_many(members: Sequence[Record]) -> bool:
+    """Whether records of one meaning are said as one: two that read alike are."""
+    if len(members) > _SAID_APART or len(members[0].op.places) > _SAID_APART:
+        return True
+    return len({str(one) for one in members}) < len(members)
 
 
 def without_places(text: str) -> str:
@@ -138,21 +147,45 @@ class _Layers:
     """Names of ops by the layers in which they stand."""
 
     def __init__(self, report: Entries):
-        self._numbers: dict[tuple[str, int], int] = {}
+        self._numbers: dict[Place, int] = {}
+        # The layers at each location: a model's loop over layers has one line for all.
+        self._at: dict[str, list[int]] = {}
         functions = {one.function for one in report.attentions}
         self._function = functions.pop() if len(functions) == 1 else ""
         if self._function:
             for number, one in enumerate(report.attentions):
-                self._numbers[one.location, one.number] = number
+                self._numbers[Place(one.location, one.number)] = number
+                self._at.setdefault(one.location, []).append(number)
 
     def name_of(self, ops: Sequence[Op]) -> str:
         """What several ops, or one that stands for several, are called together."""
         places = list(dict.fromkeys(place for op in ops for place in op.places))
-        numbers = {self._numbers.get((place.location, place.number)) for place in places}
-        known = sorted(number for number in numbers if number is not None)
-        kind = ops[0].kind if len(ops) == 1 else f"each of {len(ops)} {ops[0].kind}s"
-        if len(ops) == 1 and ops[0].kind == "kernel":
-            kind = f"kernel {ops[0].function}"
-        if known and len(known) == len(numbers):
-            return f"{ops[0].kind} in layers {spans(known)}"
-        return f"{kind} at {stretch(places)}" if places else kind
+        kind = ops[0].kind
+        if known := self._layers_of(ops, places):
+            return f"{kind} in layer{'s' * (len(known) > 1)} {spans(known)}"
+        if len(ops) == 1:
+            name = f"kernel {ops[0].function}" if kind == "kernel" else kind
+        else:
+            name = _counted(len(ops), kind)
+        return f"{name} at {stretch(places)}" if places else name
+
+    def _layers_of(self, ops: Sequence[Op], places: Sequence[Place]) -> list[int]:
+        """The layers in which ops stand; none unless that is sure for each. Attention ops alone are
+        told apart where several share a line: what stands beside them there is of all its layers,
+        or of an unknown one."""
+        shared = {place.location for place in places if len(self._at.get(place.location, ())) > 1}
+        if shared and ops[0].kind not in _TOLD_APART and all(one.number == 1 for one in places):
+            found = self._at[shared.pop()]
+            return found if len(places) == 1 and len(ops) == len(found) else []
+        numbers = {self._numbers.get(Place(place.location, place.number)) for place in places}
+        return [] if None in numbers else sorted(number for number in numbers if number is not None)
+
+
+def _counted(count: int, kind: str) -> str:
+    """`each of 3 copies`, `each of 2 cos`, `3 times products and a softmax`."""
+    if " and " in kind:
+        return f"{count} times {kind}"
+    if kind.endswith("y"):
+        return f"each of {count} {kind[:-1]}ies"
+    ending = "" if kind.endswith("s") else "es" if kind.endswith(("ch", "x")) else "s"
+    return f"each of {count} {kind}{ending}"

@@ -31,8 +31,11 @@ def split_views(graph: torch.fx.Graph, kept: Sequence[str]) -> None:
         runs = _runs(before, after)
         changed = [run for run in runs or () if len(run[0]) != 1 or len(run[1]) != 1]
         many = any(len(source) > 1 and len(result) > 1 for source, result in changed)
-        if unknown > 2 and runs and (len(changed) > 1 or many):
-            _Steps(graph, node, kept).rewrite(runs)
+        if unknown > 2 and runs:
+            steps = _Steps(graph, node, kept)
+            steps.name_kept(runs)
+            if len(changed) > 1 or many:
+                steps.rewrite(runs)
 
 
 def _size(dim: int | torch.SymInt) -> sympy.Expr:
@@ -67,7 +70,17 @@ class _Steps:
         self._graph, self._node = graph, node
         self._meta = {key: node.meta[key] for key in kept if key in node.meta}
         self._source: Any = node.args[0]
-        self._sizes: Any = node.args[1]
+        self._sizes: list[Any] = list(node.args[1])
+
+    def name_kept(self, runs: Sequence[Run]) -> None:
+        """Dims that stay have their source's sizes: where several arguments have a size, PyTorch
+        reads it from the first, which nothing in the IR says is this one's, and a -1 stands for
+        what that leaves."""
+        with self._graph.inserting_before(self._node):
+            for source, result in runs:
+                if len(source) == len(result) == 1:
+                    self._sizes[result[0]] = self._of_source(source[0])
+        self._node.update_arg(1, self._sizes)
 
     def rewrite(self, runs: Sequence[Run]) -> None:
         """Joins each run, then cuts it, from the left; the node itself is the last step."""

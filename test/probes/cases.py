@@ -513,6 +513,16 @@ PROBES = {
     "products with the second factor first": of_product(
         "bkn,mk->bmn", "attn-order-factors", (2, 8, 32), (16, 8)
     ),
+    "factors without summed dims": of_product(
+        "bkn,n->bn",
+        "attn-lone-factors",
+        (2, 64, 48),
+        (48,),
+        kind=np.float32,
+        text=modules.LONE_FACTOR,
+        expected=FAILED,
+        error="failed to distribute",
+    ),
     "sums over two dims, one odd": of_product(
         "mkl,lk->m", "attn-lone-lanes", (4, 64, 3), (3, 64), kind=np.float32
     ),

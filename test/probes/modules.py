@@ -653,6 +653,22 @@ func.func @main(%a: tensor<?x16x64xf16>, %b: tensor<64x32xf16>) -> tensor<?x16x3
 }
 """
 
+# A sum of products one of whose factors has none of the summed dims.
+LONE_FACTOR = """
+func.func @main(%x: tensor<2x64x48xf32>, %g: tensor<48xf32>) -> tensor<2x48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x48xf32>) -> tensor<2x48xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, n, k) -> (b, k, n)>, affine_map<(b, n, k) -> (n)>, affine_map<(b, n, k) -> (b, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %g : tensor<2x64x48xf32>, tensor<48xf32>) outs(%f : tensor<2x48xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %p, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<2x48xf32>
+  return %r : tensor<2x48xf32>
+}
+"""
+
 # A product over a dim of unknown size, of rows and columns of unknown number.
 UNKNOWN_SUM = """
 func.func @main(%q: tensor<2x?x?x?x2xf16>, %k: tensor<2x?x?x?xf16>) -> tensor<2x?x2x?x?xf32> {

@@ -369,6 +369,50 @@ func.func @centered(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8
 
 // -----
 
+// A mean of a norm's rows is no part of its kernel either.
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @mean_of_rows(
+// CHECK: arith.subf
+// CHECK: compute_barrier.start
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @mean_of_rows(%x: tensor<8x32xf32>, %zeros: tensor<8xf32>, %others: tensor<32xf32>) -> tensor<32xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %s = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %c = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.subf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x32xf32>
+  %v = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%c : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.mulf %a, %a : f32
+    %t = arith.addf %q, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %n = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%c, %v : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.divf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [#map, #column], iterator_types = ["reduction", "parallel"]} ins(%n : tensor<8x32xf32>) outs(%others : tensor<32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<32xf32>
+  return %r : tensor<32xf32>
+}
+}
+
+// -----
+
 // What a sum and others read of what is transposed (a convolution that is a product of channels last)
 // stands in memory; of what lies as it is read IREE makes both in a kernel.
 #map = affine_map<(i, j) -> (i, j)>

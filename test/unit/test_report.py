@@ -63,6 +63,24 @@ def test_a_summary_of_any_depth_has_the_same_length() -> None:
     assert few == many
 
 
+def test_layers_of_one_line() -> None:
+    """Of all ops of a line attention alone is numbered."""
+    report = Report()
+    line = "m.py:7:0"
+    for number in (1, 2, 3):
+        report.attentions.append(AttentionRecord(line, "main", "attention", {}, {}, number=number))
+    said = {"attention": [1, 2, 3], "products and a softmax": [1] * 3, "copy": [1] * 2}
+    for kind, numbers in said.items():
+        for number in numbers:
+            op = Op(kind, "main", (Place(line, number),))
+            report.record(op, "note", f"{kind} is said")
+    assert [one for one in report.to_text().splitlines() if "is said" in one] == [
+        "  note: attention in layers 0 to 2: attention is said",
+        "  note: products and a softmax in layers 0 to 2: products and a softmax is said",
+        "  note: each of 2 copies at m.py:7:0: copy is said",
+    ]
+
+
 def test_layers_that_differ_are_told_apart() -> None:
     text = layers(6, others=(1, 3, 5)).to_text()
     assert "attention ops 0 to 4 by 2, 3 times" in text

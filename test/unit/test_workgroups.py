@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 
 from attnpass.ir import Refusal
+from attnpass.machines.cpu.configurations import fills_tiles
 from attnpass.machines.cpu.product_tiles import TallTiles, row_tiles, tall_tiles
 from attnpass.machines.cpu.products import configuration
 from attnpass.machines.cpu.workgroups import busy
@@ -52,3 +53,15 @@ def test_packed_weights_of_a_workgroup_fit_the_second_level_cache() -> None:
 def test_rows_that_go_together_leave_no_rest() -> None:
     with pytest.raises(ValueError, match="each has to divide the one before"):
         TallTiles(16, 64, 128, 64, (6, 4, 2, 1), 128)
+
+
+@pytest.mark.parametrize(
+    ("size", "fills"), [(2, True), (3, False), (4, True), (6, False), (20, False), (24, True)]
+)
+def test_key_dims_that_fill_tiles(size: int, fills: bool) -> None:
+    """Of 6 keys IREE takes 8 lanes, halved: 4 of 6 leave a rest."""
+
+    class Registers:
+        vector_bytes = 32
+
+    assert fills_tiles(size, Registers()) == fills  # pyright: ignore[reportArgumentType]

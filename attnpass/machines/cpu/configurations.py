@@ -80,11 +80,17 @@ def own_is_wrong(facts: AttentionFacts, target: Target) -> Refusal | None:
 def fills_tiles(size: int | None, target: Target | None) -> bool:
     """Whether the tiles that IREE's own configuration may take of an innermost key dim leave no
     rest, which it would mask: the largest divisor of the size that a vector register has lanes
-    for, in f32, and halves of that, rounded up, until the tiles of all dims are small enough."""
+    for, in f32, or those lanes (8 for a size of 6), and halves of that, rounded up, until the
+    tiles of all dims are small enough."""
     if size is None:
         return False
     lanes = register_bytes(target) // 4
-    tile = next(tile for tile in range(min(lanes, size), 0, -1) if size % tile == 0)
+    divisor = next(tile for tile in range(min(lanes, size), 0, -1) if size % tile == 0)
+    power = 1 << (size - 1).bit_length()
+    return all(_halves_fill(size, tile) for tile in (divisor, min(lanes, power)))
+
+
+def _halves_fill(size: int, tile: int) -> bool:
     while tile > 1 and size % tile == 0:
         tile = -(-tile // 2)
     return size % tile == 0

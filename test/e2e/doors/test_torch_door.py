@@ -396,6 +396,25 @@ def test_views_that_join_and_cut_unknown_sizes() -> None:
         assert all(torch.equal(*pair) for pair in zip(fast(x), Views()(x), strict=True))
 
 
+def test_views_have_sizes_of_their_source() -> None:
+    """Of another argument's sizes the IR does not say that they are this one's: nothing would be
+    fused across the view, nor attention read through it."""
+    from attnpass.torch.views import split_views
+
+    class Heads(torch.nn.Module):
+        def forward(self, keys: Any, x: Any) -> Any:
+            return keys.view(x.shape[0], -1, 4, 8) + x.shape[0]
+
+    many, free = torch.export.Dim("many"), torch.export.Dim.DYNAMIC
+    example = torch.ones(2, 9, 32), torch.ones(2, 3)
+    graph = torch.export.export(
+        Heads(), example, dynamic_shapes=({0: many, 1: free}, {0: many})
+    ).graph
+    split_views(graph, ())
+    (view,) = graph.find_nodes(op="call_function", target=torch.ops.aten.view.default)
+    assert [size.args for size in view.args[1][:2]] == [(view.args[0], 0), (view.args[0], 1)]
+
+
 def test_an_argument_that_is_changed() -> None:
     class Adds(torch.nn.Module):
         def forward(self, x: Any, y: Any) -> Any:

@@ -105,3 +105,76 @@ def test_transposed_queries_of_unknown_sizes(rows: int, width: int) -> None:
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     assert rel_error(got, weights @ (v * 0.25)) < TOLERANCE["f32"]
+
+
+NORM = """
+#row = affine_map<(b, m, n) -> (b, m, n)>
+#sum = affine_map<(b, m, n) -> (b, m)>
+#weight = affine_map<(b, m, n) -> (n)>
+#mean = affine_map<(b, m, n) -> (b, n)>
+func.func @main(%x: tensor<2x16x768xf32>, %g: tensor<768xf32>) -> tensor<2x768xf32> {
+  %zero = arith.constant 0.0 : f32
+  %width = arith.constant 768.0 : f32
+  %count = arith.constant 16.0 : f32
+  %tiny = arith.constant 1.0e-5 : f32
+  %se = tensor.empty() : tensor<2x16xf32>
+  %sz = linalg.fill ins(%zero : f32) outs(%se : tensor<2x16xf32>) -> tensor<2x16xf32>
+  %e = tensor.empty() : tensor<2x16x768xf32>
+  %s = linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<2x16x768xf32>) outs(%sz : tensor<2x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<2x16xf32>
+  %c = linalg.generic {indexing_maps = [#row, #sum, #row], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %s : tensor<2x16x768xf32>, tensor<2x16xf32>) outs(%e : tensor<2x16x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.divf %b, %width : f32
+    %t = arith.subf %a, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<2x16x768xf32>
+  %v = linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "parallel", "reduction"]} ins(%c : tensor<2x16x768xf32>) outs(%sz : tensor<2x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.mulf %a, %a : f32
+    %t = arith.addf %q, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<2x16xf32>
+  %d = linalg.generic {indexing_maps = [#row, #sum, #row], iterator_types = ["parallel", "parallel", "parallel"]} ins(%c, %v : tensor<2x16x768xf32>, tensor<2x16xf32>) outs(%e : tensor<2x16x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.divf %b, %width : f32
+    %p = arith.addf %m, %tiny : f32
+    %r = math.rsqrt %p : f32
+    %t = arith.mulf %a, %r : f32
+    linalg.yield %t : f32
+  } -> tensor<2x16x768xf32>
+  %n = linalg.generic {indexing_maps = [#row, #weight, #row], iterator_types = ["parallel", "parallel", "parallel"]} ins(%d, %g : tensor<2x16x768xf32>, tensor<768xf32>) outs(%e : tensor<2x16x768xf32>) {
+  ^bb0(%a: f32, %w: f32, %o: f32):
+    %t = arith.mulf %a, %w : f32
+    linalg.yield %t : f32
+  } -> tensor<2x16x768xf32>
+  %me = tensor.empty() : tensor<2x768xf32>
+  %mz = linalg.fill ins(%zero : f32) outs(%me : tensor<2x768xf32>) -> tensor<2x768xf32>
+  %t = linalg.generic {indexing_maps = [#row, #mean], iterator_types = ["parallel", "reduction", "parallel"]} ins(%n : tensor<2x16x768xf32>) outs(%mz : tensor<2x768xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.addf %a, %o : f32
+    linalg.yield %q : f32
+  } -> tensor<2x768xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, n) -> (b, n)>, affine_map<(b, n) -> (b, n)>], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<2x768xf32>) outs(%me : tensor<2x768xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.divf %a, %count : f32
+    linalg.yield %q : f32
+  } -> tensor<2x768xf32>
+  return %r : tensor<2x768xf32>
+}
+"""  # noqa: E501
+
+
+def test_means_of_norms_without_bias() -> None:
+    """Embeddings of sentences: IREE has no program for the norm, nor for the mean."""
+    rng, report = np.random.default_rng(5), Report()
+    x, weight = (rng.standard_normal(shape, np.float32) for shape in ((2, 16, 768), 768))
+    (got,) = run_gpu_module(lowered(NORM, CUDA, report=report), [x, weight])
+    wide = x.astype(np.float64)
+    normed = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    assert rel_error(got, (normed * weight).mean(1)) < 1e-5
+    reasons = " ".join(record.reason for record in report.found("repaired"))
+    assert "beside sums" in reasons
+    assert "without summed dims" in reasons
