@@ -59,10 +59,11 @@ INFINITE = {
 DIGITS = {"f16": 11, "bf16": 8, "f32": 24}
 
 # What sizes that are known only at run time are taken as where bytes and times are estimated: any
-# dim, the heads of a kernel's attention, the keys of a cache that is split, and, in a kernel of a
-# product, a batch or whole tiles of rows.
+# dim, the heads of a kernel's attention, sequences of so many heads, the keys of a cache that is
+# split, and, in a kernel of a product, a batch or whole tiles of rows.
 ASSUMED_EXTENT = 1024
 ASSUMED_HEADS = 32
+ASSUMED_SEQUENCES = 4
 ASSUMED_KEYS = 8192
 ASSUMED_TILES = 8
 # The rows of a precompiled product: of more, larger tiles are up to 12% faster; of fewer, smaller

@@ -146,3 +146,28 @@ func.func @many(%q: tensor<32x1024x128xf16>, %k: tensor<32x1024x128xf16>, %v: te
   } -> tensor<32x1024x128xf16>
   return %r : tensor<32x1024x128xf16>
 }
+
+// -----
+
+#q = affine_map<(b, h, m, n, k1, k2) -> (b, h, m, k1)>
+#k = affine_map<(b, h, m, n, k1, k2) -> (b, h, k2, k1)>
+#v = affine_map<(b, h, m, n, k1, k2) -> (b, h, k2, n)>
+#s = affine_map<(b, h, m, n, k1, k2) -> ()>
+#o = affine_map<(b, h, m, n, k1, k2) -> (b, h, m, n)>
+
+// How many sequences of 16 heads there are is unknown: the kernel is that for many rows, which some
+// sequences are.
+// CHECK-LABEL: func.func @sequences(
+// CHECK: hal.dispatch.extern "attention_f16_d64{{(_wide)?}}"
+// REMARK: output kernel: attention_f16_d64
+func.func @sequences(%q: tensor<?x16x577x64xf16>, %k: tensor<?x16x577x64xf16>, %v: tensor<?x16x577x64xf16>) -> tensor<?x16x577x64xf16> {
+  %c0 = arith.constant 0 : index
+  %scale = arith.constant 0.125 : f32
+  %count = tensor.dim %q, %c0 : tensor<?x16x577x64xf16>
+  %e = tensor.empty(%count) : tensor<?x16x577x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<?x16x577x64xf16>, tensor<?x16x577x64xf16>, tensor<?x16x577x64xf16>, f32) outs(%e : tensor<?x16x577x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x16x577x64xf16>
+  return %r : tensor<?x16x577x64xf16>
+}

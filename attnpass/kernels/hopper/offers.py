@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,7 @@ from ...attention.sinks import AttentionWithSink, with_sink
 from ...attention.visible_keys import Mask, find_mask, mask_words
 from ...attention.widening import wide_type
 from ...ir import Refusal, Size, element_bytes, element_type_name, maps, product, ranked_shape
-from ...ir.limits import ASSUMED_HEADS
+from ...ir.limits import ASSUMED_HEADS, ASSUMED_SEQUENCES
 from ...machines import Target, widening_seconds
 from .. import Offer
 from .latent import LatentPlace, latent_place
@@ -637,6 +638,13 @@ def _elements(facts: AttentionFacts, name: str) -> int:
     return rest * (ASSUMED_HEADS if count is None else count)
 
 
+def _assumed_heads(facts: AttentionFacts, rows: int) -> int:
+    """Heads of so many rows, where the number of sequences is not known: of some sequences, whose
+    kernel loses less for one than that for one does for many; or of about one, in decode."""
+    known = math.prod(facts.sizes[dim] or 1 for dim in facts.batch)
+    return max(ASSUMED_HEADS, ASSUMED_SEQUENCES * known if rows > _FEW_ROWS else 0)
+
+
 def _work(
     facts: AttentionFacts,
     row: int,
@@ -647,7 +655,7 @@ def _work(
 ) -> Work:
     """What there is to compute for this kernel; dynamic sizes as they are assumed for
     estimates."""
-    heads = facts.extent(facts.batch)
+    heads, shared = facts.extent(facts.batch), facts.assumed_extent(group) * repeats
     rows, keys = facts.assumed_extent((row,)), facts.assumed_extent(facts.k2)
     caches = (kernel.cache_type, kernel.value_type)
     seen = {"causal": mask.diagonal + rows / 2, "window": mask.diagonal + mask.behind + 1}
@@ -655,8 +663,8 @@ def _work(
         # A block's rows see as many more keys as they are.
         seen["window"] += kernel.rows_per_workgroup
     return Work(
-        kv_heads=(ASSUMED_HEADS if heads is None else heads) / repeats,
-        group=facts.assumed_extent(group) * repeats,
+        kv_heads=(_assumed_heads(facts, rows * shared) if heads is None else heads) / repeats,
+        group=shared,
         rows=rows,
         keys=keys,
         head_dims=facts.assumed_extent(facts.k1) + facts.assumed_extent(facts.n),
