@@ -83,6 +83,7 @@ REGISTRY: dict[str, str] = {
     "attn-keep-apart": "attnpass.repair.keep_apart:KeepApart",
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-kept-nans": "attnpass.repair.kept_nans:KeptNans",
+    "attn-kept-stores": "attnpass.repair.kept_stores:KeptStores",
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-link-constants": "attnpass.repair.link_constants:LinkConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",

@@ -309,6 +309,12 @@ def _other_order(passes: str) -> Probe:
 SMALL = sizes(b=2, m=3, d=4, e=8, k=8, n=8)
 PROBES = {
     # attnpass/repair
+    "globals stored in globals": Probe(
+        modules.OF_A_GLOBAL,
+        "attn-kept-stores",
+        inputs=[np.float32([5, 6])],
+        wanted=lambda: [np.float32([3, 4])],
+    ),
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(
         modules.TENSOR_AND,

@@ -428,6 +428,19 @@ func.func @main(%cache: tensor<4x2xf32>, %new: tensor<2x2xf32>, %at: tensor<2x1x
 }
 """
 
+# A global that gets what another held.
+OF_A_GLOBAL = """
+util.global private mutable @now = dense<[1.0, 2.0]> : tensor<2xf32>
+util.global private mutable @last = dense<[3.0, 4.0]> : tensor<2xf32>
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %last = util.global.load @last : tensor<2xf32>
+  %now = util.global.load @now : tensor<2xf32>
+  util.global.store %now, @last : tensor<2xf32>
+  util.global.store %x, @now : tensor<2xf32>
+  return %last : tensor<2xf32>
+}
+"""
+
 # Rows that move up by one in the tensor that they are read of.
 MOVED_UP = """
 func.func @main(%cache: tensor<2x16x8xf32>) -> tensor<2x16x8xf32> {
