@@ -32,6 +32,7 @@ class RepairImports(PassFamily):
         "attn-select-writes",
         "attn-join-reshapes",
         "attn-bounded-scatters",
+        "attn-unsigned-reverses",
     )
 
 

@@ -150,6 +150,7 @@ REGISTRY: dict[str, str] = {
     "attn-tile-dynamic": "attnpass.gpu.fit_tiles.fit_tiles:TileDynamic",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
+    "attn-unsigned-reverses": "attnpass.repair.unsigned_reverses:UnsignedReverses",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",
     "attn-use-products": "attnpass.kernels.use_products:UseProducts",
     "attn-vector-loops": "attnpass.families:VectorLoops",

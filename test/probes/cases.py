@@ -485,6 +485,15 @@ PROBES = {
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
     "writes of JAX with batching dims": _sequences(),
+    "unsigned integers of JAX reversed": Probe(
+        modules.REVERSED,
+        "attn-unsigned-reverses",
+        FAILED,
+        inputs=[np.array([1, 2, 3, 255], np.uint8)],
+        wanted=lambda: [np.array([255, 3, 2, 1])],
+        error="marked illegal",
+        flags=["--iree-input-type=stablehlo"],
+    ),
     "Q and K of two narrow types": interpreted(
         Form(kinds=("f16", "bf16", "f32", "f32")),
         "attn-same-types",

@@ -461,6 +461,14 @@ func.func @main(%cache: tensor<2x3x16x8xf32>, %at: tensor<2x3xi32>, %new: tensor
 }
 """
 
+# Unsigned integers in the other order.
+REVERSED = """
+func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %r = stablehlo.reverse %x, dims = [0] : tensor<4xui8>
+  return %r : tensor<4xui8>
+}
+"""
+
 # Rows written by indices of 32 bits.
 NARROW_INDICES = """
 func.func @main(%cache: !torch.vtensor<[2,16,8],f32>, %new: !torch.vtensor<[2,1,8],f32>, %at: !torch.vtensor<[1],si32>) -> !torch.vtensor<[2,16,8],f32> {
