@@ -1,4 +1,4 @@
-"""attn-unsigned-reverses: unsigned integers are reversed as signed ones, which have the same bits."""
+"""attn-unsigned-reverses: unsigned integers are reversed as signed ones, of the same bits."""
 
 from __future__ import annotations
 
