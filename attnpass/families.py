@@ -132,6 +132,7 @@ class RepairFusion(PassFamily):
         "attn-store-crossed",
         "attn-store-gathers",
         "attn-store-sums",
+        "attn-store-vectors",
         "attn-gather-slices",
         "attn-link-constants",
     )

@@ -145,6 +145,7 @@ REGISTRY: dict[str, str] = {
     "attn-store-operands": "attnpass.cpu.store_operands:StoreOperands",
     "attn-store-results": "attnpass.repair.store_results:StoreResults",
     "attn-store-sums": "attnpass.repair.store_sums:StoreSums",
+    "attn-store-vectors": "attnpass.repair.store_vectors:StoreVectors",
     "attn-sum-scans": "attnpass.gpu.sum_scans:SumScans",
     "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
     "attn-tile-dynamic": "attnpass.gpu.fit_tiles.fit_tiles:TileDynamic",

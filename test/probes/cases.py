@@ -163,6 +163,22 @@ def _crossed(place: Place) -> Probe:
     return Probe(modules.CROSSED, name, place=place, inputs=[x], wanted=lambda: [wanted])
 
 
+def _row_factors() -> Probe:
+    x, row = random((8, 9), (8,))
+    factors = np.exp(row.astype(np.float64))
+    exps = np.exp(x * factors[:, None])
+    wanted = [exps / exps.sum(1, keepdims=True), factors]
+    return Probe(
+        modules.ROW_FACTORS,
+        "attn-store-vectors",
+        FAILED,
+        inputs=[x, row],
+        wanted=lambda: wanted,
+        flags=["--iree-opt-level=O2"],
+        error="workgroup distributed contexts",
+    )
+
+
 def _near_keys() -> Probe:
     (x,) = random((2, 3, 20))
     powers = np.exp(np.where(np.arange(20) < 7, x, -5.0).astype(np.float64))
@@ -458,6 +474,7 @@ PROBES = {
         error="failed to distribute",
     ),
     "norms of sums that are read again": _summed(),
+    "vectors that a softmax and a caller read": _row_factors(),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-hidden-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"
