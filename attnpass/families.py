@@ -31,8 +31,8 @@ class RepairImports(PassFamily):
         "attn-plain-indices",
         "attn-select-writes",
         "attn-join-reshapes",
-        "attn-bounded-scatters",
         "attn-unsigned-reverses",
+        "attn-bounded-scatters",
     )
 
 
