@@ -18,8 +18,8 @@ class RepairImports(PassFamily):
     summary = "ops of PyTorch, ONNX and JAX whose import is wrong or slow are written otherwise"
     phase = "start"
     parts = (
-        "attn-kept-stores",
         "attn-flex-masks",
+        "attn-kept-stores",
         "attn-tensor-and",
         "attn-floor-divisions",
         "attn-compared-numbers",
