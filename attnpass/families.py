@@ -19,6 +19,7 @@ class RepairImports(PassFamily):
     phase = "start"
     parts = (
         "attn-flex-masks",
+        "attn-kept-stores",
         "attn-tensor-and",
         "attn-exact-integers",
         "attn-compared-numbers",
@@ -30,6 +31,7 @@ class RepairImports(PassFamily):
         "attn-plain-indices",
         "attn-select-writes",
         "attn-join-reshapes",
+        "attn-unsigned-reverses",
         "attn-bounded-scatters",
     )
 
@@ -130,6 +132,7 @@ class RepairFusion(PassFamily):
         "attn-store-crossed",
         "attn-store-gathers",
         "attn-store-sums",
+        "attn-store-vectors",
         "attn-gather-slices",
         "attn-link-constants",
     )

@@ -76,6 +76,7 @@ from .regions import (
     copy_region,
     copy_steps,
     fill_region,
+    fill_unrun,
     set_function_type,
 )
 from .rewrite import (
@@ -152,6 +153,7 @@ __all__ = [
     "erase_unused",
     "fill_builtin_region",
     "fill_region",
+    "fill_unrun",
     "filled_with",
     "full_name",
     "function_name",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
@@ -24,6 +25,30 @@ def fill_region(
     block = op.regions[0].blocks.append(*arguments, arg_locs=[op.location] * len(arguments))
     body = Builder(op)
     return body.fill_block(block, terminator, lambda inner: fill(inner, list(block.arguments)))
+
+
+def fill_unrun(op: ir.Operation, terminator: str, fill: Callable[[Builder], None]) -> None:
+    """Gives the first region of `op` what `fill` makes in a block that never runs, as IREE cannot
+    know."""
+    start, unrun, end = (op.regions[0].blocks.append() for _ in range(3))
+
+    def ending(block: ir.Block, name: str, **more: Any) -> ir.Operation:
+        return ir.Operation.create(name, ip=ir.InsertionPoint(block), loc=op.location, **more)
+
+    ending(end, terminator)
+    fill(Builder(ending(unrun, "cf.br", successors=[end])))
+    # A terminator stands while what the jump hangs on is built before it.
+    anchor = ending(start, "cf.br", successors=[end])
+    build, i1 = Builder(anchor), ir.IntegerType.get_signless(1, op.context)
+    never = build.create("util.optimization_barrier", [i1], [build.constant_number(0, i1)])
+    anchor.erase()
+    ending(
+        start,
+        "cf.cond_br",
+        operands=list(never.results),
+        successors=[unrun, end],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0], op.context)},
+    )
 
 
 def append_op(module: ir.Module, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:

@@ -35,12 +35,14 @@ def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     1. Ops that ONNX defines by others (Attention of opset 23) are those, as are ops of onnxruntime
        and ops that IREE gets wrong (`decompositions`).
-    2. Sizes that can be computed here are constants: onnx knows more shapes then, and IREE fewer
+    2. Results that nothing reads and that an op may be without are gone: many ops have some that
+       IREE does not make.
+    3. Sizes that can be computed here are constants: onnx knows more shapes then, and IREE fewer
        unknown sizes.
 
     AttnError for ops of other packages, and for values of which then nothing is known.
     """
-    proto = _with_shapes(proto)
+    proto = _with_shapes(_without_unread(proto))
     while (decomposed := _decomposed(proto)) is not None:
         proto = _with_shapes(decomposed)
     _refuse_others(proto)
@@ -59,6 +61,32 @@ def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+
+
+def _without_unread(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without the last results of ops that may be without them, if nothing reads them."""
+    read = set(_names_read(proto.graph))
+    versions = {each.domain: each.version for each in proto.opset_import}
+    nodes = []
+    for node in proto.graph.node:
+        kept = onnx.NodeProto()
+        kept.CopyFrom(node)
+        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type):
+            least = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1)).min_output
+            while len(kept.output) > least and kept.output[-1] not in read:
+                kept.output.pop()
+        nodes.append(kept)
+    return _with_nodes(proto, nodes)
+
+
+def _names_read(graph: onnx.GraphProto) -> Iterator[str]:
+    """The values that a graph gives back, and those that its ops and their graphs read."""
+    yield from (each.name for each in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _names_read(inner)
 
 
 def _refuse_others(proto: onnx.ModelProto) -> None:

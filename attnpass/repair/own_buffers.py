@@ -4,7 +4,9 @@ IREE 3.13 makes the initial values of globals as it makes any tensors: those wit
 computed once, and the globals that hold them begin as one buffer. A program that writes one of them
 in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
 cannot tell to be equal. And a global that only constants are stored to has them from the start. And
-it crashes on a `while` whose body does not read a tensor that it is handed.
+it crashes on a `while` whose body does not read a tensor that it is handed. Globals that are stored
+alike at the top of functions it takes for one, whatever is stored in one of them within an op; and
+what is loaded behind such an op for what was loaded before.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
 as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
@@ -14,8 +16,10 @@ written to: a cache that moves up by a row, or whose new rows are a norm of old 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
+from itertools import islice
 from operator import or_
 
 from iree.compiler import ir
@@ -30,7 +34,9 @@ from ..ir import (
     defining_op,
     element_bytes,
     element_type,
+    enclosing,
     fill_region,
+    fill_unrun,
     is_inside,
     is_ranked_tensor,
     known_attribute,
@@ -46,8 +52,11 @@ from ..ir.builder import fill_builtin_region
 from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE, Op
+from .kept_stores import LOAD, STORE, barred, loaded
 
 _VALUE = "initial_value"
+_INITIALIZER = "util.initializer"
+_CALLS = ("func.call", "util.call")
 _LOOPS = ("scf.for", "scf.while")
 _SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
 _CONCAT = "tensor.concat"
@@ -76,7 +85,7 @@ def separate(module: ir.Operation) -> list[str]:
 def keep_begun(module: ir.Operation) -> list[str]:
     """Has each mutable global that only constants are stored to begin in an initializer; returns
     their names. Needs a current context."""
-    stores = collect(module, lambda op: op.name == "util.global.store", bodies=False)
+    stores = collect(module, lambda op: op.name == STORE, bodies=False)
     stored = {_global_of(op) for op in stores}
     changing = {_global_of(op) for op in stores if not _is_known(op.operands[0], stored)}
     begun = collect(module, _begins, bodies=False)
@@ -86,13 +95,89 @@ def keep_begun(module: ir.Operation) -> list[str]:
     return [symbol_name(op) for op in found]
 
 
+def keep_told_apart(module: ir.Operation) -> list[str]:
+    """Has ops with a region in which globals are stored have a call behind them of a function that
+    could store in them, too; returns the globals' names. Needs a current context."""
+    found = {symbol_name(op): op for op in collect(module, _holds_numbers, bodies=False)}
+    stores = collect(module, lambda op: op.name == STORE, bodies=False)
+    calls = collect(module, lambda op: op.name in _CALLS, bodies=False)
+    every = dict.fromkeys(_global_of(op) for op in stores)
+    stored: dict[ir.Operation, dict[str, None]] = {}
+    for op in (*stores, *calls):
+        # IREE puts what is called in the place of the call.
+        names = [_global_of(op)] if op.name == STORE else list(every)
+        for outer in islice(enclosing(op), 1, None):
+            if outer.name == _INITIALIZER or "sym_name" in outer.attributes:
+                break
+            stored.setdefault(outer, {}).update((name, None) for name in names if name in found)
+    for outer, names in stored.items():
+        for name in names:
+            callee = {"callee": ir.FlatSymbolRefAttr.get(_storing(found[name]), module.context)}
+            Builder(next_op(outer), outer.location).create("util.call", [], [], callee)
+    return list(dict.fromkeys(name for names in stored.values() for name in names))
+
+
+def _holds_numbers(op: ir.Operation) -> bool:
+    """Whether an op is a mutable global of numbers, or of a tensor of them."""
+    if op.name != "util.global" or "is_mutable" not in op.attributes:
+        return False
+    kind = ir.TypeAttr(op.attributes["type"]).value
+    return isinstance(_element(kind), ir.FloatType | ir.IntegerType | ir.IndexType)
+
+
+def _element(kind: ir.Type) -> ir.Type:
+    return kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
+
+
+def _storing(op: ir.Operation) -> str:
+    """The name of a function behind a global that stores zeros in it, if a number is not 0 that
+    is, which IREE cannot know; it stands where it is called."""
+    name, context, function = f"__attn_store_{symbol_name(op)}", op.context, next_op(op)
+    kind = ir.TypeAttr(op.attributes["type"]).value
+    if function.name == "util.func" and symbol_name(function) == name:
+        return name
+
+    def zeros(build: Builder) -> None:
+        value = build.constant_number(0, _element(kind))
+        if isinstance(kind, ir.RankedTensorType):
+            sizes = [build.constant_index(1)] * list(kind.shape).count(DYNAMIC)
+            value = build.fill(value, build.create("tensor.empty", [kind], sizes).results[0])
+        _store(build, op, value)
+
+    attributes = {
+        "sym_name": ir.StringAttr.get(name, context),
+        "sym_visibility": ir.StringAttr.get("private", context),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [], context)),
+        "inlining_policy": ir.Attribute.parse("#util.inline.never", context),
+    }
+    made = Builder(function, op.location).create("util.func", [], [], attributes, regions=1)
+    fill_unrun(made, "util.return", zeros)
+    return name
+
+
+def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
+    """Has each store to a global of what another global holds, or of what it held itself before
+    something else was stored in it, store a copy; returns those ops. Needs a current context."""
+    stores = collect(module, lambda op: op.name == STORE, bodies=False)
+    counts = Counter(map(_global_of, stores))
+    found: list[ir.Operation] = []
+    for op in stores:
+        made = loaded(op.operands[0])
+        if made is None or not is_ranked_tensor(op.operands[0]):
+            continue
+        if _global_of(made) != _global_of(op) or counts[_global_of(op)] > 1:
+            op.operands[0] = _copied(Builder(op), made.results[0])
+            found.append(op)
+    return found
+
+
 def _is_known(value: ir.Value, stored: Collection[str]) -> bool:
     """Whether IREE may compute a value while it compiles: it hangs on no argument, and on no global
     of those `stored`."""
     left, seen = [value], {value}
     while left:
         made = defining_op(left.pop())
-        if made is None or (made.name == "util.global.load" and _global_of(made) in stored):
+        if made is None or (made.name == LOAD and _global_of(made) in stored):
             return False
         new = set(outer_reads(made)) - seen
         seen |= new
@@ -125,22 +210,27 @@ def _initialize(
     made: Callable[[Builder, ir.RankedTensorType, ir.Attribute], ir.Value],
 ) -> None:
     """Moves the value of a global into an initializer behind it, which stores what is `made`."""
-    context = op.context
-    name = ir.StringAttr(op.attributes["sym_name"])
     kind, value = ir.TypeAttr(op.attributes["type"]).value, op.attributes[_VALUE]
-    nothing = ir.TypeAttr.get(ir.FunctionType.get([], [], context))
-    initializer = Builder(next_op(op), op.location).create(
-        "util.initializer", [], [], {"function_type": nothing}, regions=1
-    )
 
     def body(build: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        start = made(build, ir.RankedTensorType(kind), value)
-        target = ir.FlatSymbolRefAttr.get(name.value, context)
-        build.create("util.global.store", [], [start], {"global": target})
+        _store(build, op, made(build, ir.RankedTensorType(kind), value))
         return []
 
-    fill_region(initializer, [], "util.return", body)
+    fill_region(_initializer(op), [], "util.return", body)
     remove_attributes(op, _VALUE)
+
+
+def _initializer(op: ir.Operation) -> ir.Operation:
+    """An initializer behind a global, still empty."""
+    nothing = ir.TypeAttr.get(ir.FunctionType.get([], [], op.context))
+    build = Builder(next_op(op), op.location)
+    return build.create(_INITIALIZER, [], [], {"function_type": nothing}, regions=1)
+
+
+def _store(build: Builder, op: ir.Operation, value: ir.Value) -> None:
+    """Stores a value in a global."""
+    target = ir.FlatSymbolRefAttr.get(symbol_name(op), op.context)
+    build.create(STORE, [], [value], {"global": target})
 
 
 def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.Value:
@@ -183,7 +273,7 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
             body = _loop_body(write, value)
             if body is not None:
                 end = body.operations[len(body.operations) - 1].operation
-                Builder(end).create("util.optimization_barrier", [value.type], [value])
+                barred(Builder(end), value)
                 found.append(body.owner.operation)
     return list(dict.fromkeys(found))
 
@@ -197,7 +287,7 @@ def keep_carried(module: ir.Operation) -> list[ir.Operation]:
         unread = [x for x in body.arguments if is_ranked_tensor(x) and not users(x)]
         for value in unread:
             end = body.operations[len(body.operations) - 1].operation
-            Builder(end).create("util.optimization_barrier", [value.type], [value])
+            barred(Builder(end), value)
             found.append(loop)
     return list(dict.fromkeys(found))
 
@@ -422,7 +512,7 @@ def _is_written(value: ir.Value) -> bool:
 
 def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
     """A buffer of its own with what the tensor holds; without the barrier IREE sees through it."""
-    own = build.create("util.optimization_barrier", [tensor.type], [tensor]).results[0]
+    own = barred(build, tensor)
     dynamic = [build.size(size) for size in sizes_of(tensor) if not isinstance(size, int)]
     attributes = {"source_encoding": ir.TypeAttr.get(tensor.type)}
     return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]
@@ -446,8 +536,10 @@ class OwnBuffers(Pass):
     mends = "what is stored in one global appears in another, or is there from the start"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        apart = keep_told_apart(module)
         names = separate(module)
         begun = keep_begun(module)
+        copied = keep_loaded(module)
         returned = keep_returned(module)
         loops = keep_outside_loops(module)
         carried = keep_carried(module)
@@ -462,6 +554,13 @@ class OwnBuffers(Pass):
                 "3.13 lets those that begin equal share a buffer",
                 globals=len(names),
             )
+        for name in apart:
+            context.report.record(
+                Op("global", name),
+                "repaired",
+                "a function is called where it may have been stored within an op, which IREE 3.13 "
+                "does not see",
+            )
         for name in begun:
             context.report.record(
                 Op("global", name),
@@ -469,6 +568,9 @@ class OwnBuffers(Pass):
                 "it begins in an initializer: IREE 3.13 forgets how a global begins that only "
                 "constants are stored to",
             )
+        for store in copied:
+            why = "stores a copy: IREE 3.13 takes the global that it was loaded from for this one"
+            context.report.record(store, "repaired", why)
         for name in returned:
             context.report.record(
                 Op("function", name),
@@ -500,4 +602,15 @@ class OwnBuffers(Pass):
         for op in aligned:
             why = "joins a copy of what a kernel writes: IREE 3.13 has it write to any byte"
             context.report.record(op, "repaired", why)
-        return bool(names or begun or returned or loops or carried or read or given or aligned)
+        return bool(
+            apart
+            or names
+            or begun
+            or copied
+            or returned
+            or loops
+            or carried
+            or read
+            or given
+            or aligned
+        )

@@ -163,6 +163,22 @@ def _crossed(place: Place) -> Probe:
     return Probe(modules.CROSSED, name, place=place, inputs=[x], wanted=lambda: [wanted])
 
 
+def _row_factors() -> Probe:
+    x, row = random((8, 9), (8,))
+    factors = np.exp(row.astype(np.float64))
+    exps = np.exp(x * factors[:, None])
+    wanted = [exps / exps.sum(1, keepdims=True), factors]
+    return Probe(
+        modules.ROW_FACTORS,
+        "attn-store-vectors",
+        FAILED,
+        inputs=[x, row],
+        wanted=lambda: wanted,
+        flags=["--iree-opt-level=O2"],
+        error="workgroup distributed contexts",
+    )
+
+
 def _near_keys() -> Probe:
     (x,) = random((2, 3, 20))
     powers = np.exp(np.where(np.arange(20) < 7, x, -5.0).astype(np.float64))
@@ -309,6 +325,12 @@ def _other_order(passes: str) -> Probe:
 SMALL = sizes(b=2, m=3, d=4, e=8, k=8, n=8)
 PROBES = {
     # attnpass/repair
+    "globals stored in globals": Probe(
+        modules.OF_A_GLOBAL,
+        "attn-kept-stores",
+        inputs=[np.float32([5, 6])],
+        wanted=lambda: [np.float32([3, 4])],
+    ),
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(
         modules.TENSOR_AND,
@@ -452,6 +474,7 @@ PROBES = {
         error="failed to distribute",
     ),
     "norms of sums that are read again": _summed(),
+    "vectors that a softmax and a caller read": _row_factors(),
     "rows that see no key": of_form(Form(mask="mk", hidden="all"), "attn-fully-masked-rows"),
     "rows hidden by the lowest number": of_form(
         Form(mask="mk", mask_kind="f32", hidden="lowest"), "attn-lowest-masks"
@@ -479,6 +502,15 @@ PROBES = {
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
     "writes of JAX with batching dims": _sequences(),
+    "unsigned integers of JAX reversed": Probe(
+        modules.REVERSED,
+        "attn-unsigned-reverses",
+        FAILED,
+        inputs=[np.array([1, 2, 3, 255], np.uint8)],
+        wanted=lambda: [np.array([255, 3, 2, 1])],
+        error="marked illegal",
+        flags=["--iree-input-type=stablehlo"],
+    ),
     "Q and K of two narrow types": interpreted(
         Form(kinds=("f16", "bf16", "f32", "f32")),
         "attn-same-types",

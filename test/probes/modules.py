@@ -428,6 +428,19 @@ func.func @main(%cache: tensor<4x2xf32>, %new: tensor<2x2xf32>, %at: tensor<2x1x
 }
 """
 
+# A global that gets what another held.
+OF_A_GLOBAL = """
+util.global private mutable @now = dense<[1.0, 2.0]> : tensor<2xf32>
+util.global private mutable @last = dense<[3.0, 4.0]> : tensor<2xf32>
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %last = util.global.load @last : tensor<2xf32>
+  %now = util.global.load @now : tensor<2xf32>
+  util.global.store %now, @last : tensor<2xf32>
+  util.global.store %x, @now : tensor<2xf32>
+  return %last : tensor<2xf32>
+}
+"""
+
 # Rows that move up by one in the tensor that they are read of.
 MOVED_UP = """
 func.func @main(%cache: tensor<2x16x8xf32>) -> tensor<2x16x8xf32> {
@@ -445,6 +458,34 @@ func.func @main(%cache: tensor<2x3x16x8xf32>, %at: tensor<2x3xi32>, %new: tensor
     stablehlo.return %one : tensor<f32>
   }) : (tensor<2x3x16x8xf32>, tensor<2x3xi32>, tensor<2x3x1x8xf32>) -> tensor<2x3x16x8xf32>
   return %r : tensor<2x3x16x8xf32>
+}
+"""
+
+# Factors of rows, by which scores are scaled and which the caller gets.
+ROW_FACTORS = """
+func.func @main(%x: tensor<8x9xf32>, %row: tensor<8xf32>) -> (tensor<8x9xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %f = tensor.empty() : tensor<8x9xf32>
+  %v = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%row : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %q = math.exp %p : f32
+    linalg.yield %q : f32
+  } -> tensor<8xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%v, %x : tensor<8xf32>, tensor<8x9xf32>) outs(%f : tensor<8x9xf32>) {
+  ^bb0(%p: f32, %y: f32, %o: f32):
+    %t = arith.mulf %p, %y : f32
+    linalg.yield %t : f32
+  } -> tensor<8x9xf32>
+  %w = linalg.softmax dimension(1) ins(%z : tensor<8x9xf32>) outs(%f : tensor<8x9xf32>) -> tensor<8x9xf32>
+  return %w, %v : tensor<8x9xf32>, tensor<8xf32>
+}
+"""
+
+# Unsigned integers in the other order.
+REVERSED = """
+func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %r = stablehlo.reverse %x, dims = [0] : tensor<4xui8>
+  return %r : tensor<4xui8>
 }
 """
 

@@ -200,6 +200,14 @@ def _max_pool(body: DecomposedOp) -> None:
         body.give(0, body("Cast", pooled, to=_UINT8))
 
 
+def _negation(body: DecomposedOp) -> None:
+    """IREE negates integers in f32, of 24 bits."""
+    value = body.input(0)
+    kind = body.element(value)
+    if kind is not None and kind not in _FLOATS:
+        body.give(0, body("Sub", body("Cast", body.number(0), to=kind), value))
+
+
 def _softsign(body: DecomposedOp) -> None:
     x = body.input(0)
     body.give(0, body("Div", x, body("Add", body("Abs", x), body.like(1.0, x))))
@@ -288,6 +296,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "MatMulInteger": _whole_product,
     "MaxPool": _max_pool,
     "Mod": _mod,
+    "Neg": _negation,
     "Pad": _pad,
     "QLinearMatMul": _quantised_product,
     "RNN": _recurrence,

@@ -105,12 +105,15 @@ def test_a_constant_of_complex_numbers() -> None:
 
 def test_an_argument_stays_as_it_is() -> None:
     cache, row = jax.numpy.zeros((64, 16)), jax.numpy.ones((1, 16))
+    pixels = np.array([[1, 2, 255], [4, 5, 200]], np.uint8)
 
-    def put(cache, row, place):
-        return jax.lax.dynamic_update_slice(cache, row, (place, 0))
+    def put(cache, row, place, pixels):
+        return jax.lax.dynamic_update_slice(cache, row, (place, 0)), pixels[:, ::-1]
 
-    fast = attnpass.jax.compile(put, (cache, row, 3))
-    assert fast(cache, row, 5)[5].sum() == 16 and cache.sum() == 0
+    fast = attnpass.jax.compile(put, (cache, row, 3, pixels))
+    written, turned = fast(cache, row, 5, pixels)
+    assert written[5].sum() == 16 and cache.sum() == 0
+    assert np.array_equal(turned, pixels[:, ::-1])
 
 
 def test_what_cannot_be_traced() -> None:

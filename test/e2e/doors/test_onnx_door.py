@@ -351,8 +351,9 @@ def test_what_cannot_be_imported() -> None:
         ("LSTM", ["x", "x", "x", "", "", "", "", "n"], ["", "y"], "peepholes"),
     ):
         refused = node(op, inputs, results, **({"kernel_shape": [1]} if op == "MaxPool" else {}))
+        every = [(name, kind, None) for name in results if name]
         with pytest.raises(attnpass.AttnError, match=f"has {reason}, which is not compiled"):
-            attnpass.onnx.compile(_model([refused], [*rows, lengths], result, 17))
+            attnpass.onnx.compile(_model([refused], [*rows, lengths], every, 17))
     unknown = [node("Reshape", ["x", "s"], ["z"], name="/cut"), node("Relu", ["z"], ["y"])]
     shape = ("s", onnx.TensorProto.INT64, ["n"])
     with pytest.raises(attnpass.AttnError, match=r"how many dims 'z' has, which Reshape '/cut'"):
@@ -391,8 +392,10 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("Max", ["log", "x"], ["larger"]),
             node("Mod", ["x", "tenth"], ["rest"], fmod=1),
             node("Softsign", ["x"], ["soft"]),
-            node("MaxPool", ["b"], ["pooled"], kernel_shape=[2]),
+            node("MaxPool", ["b"], ["pooled", "unread"], kernel_shape=[2]),
             node("MatMulInteger", ["a", "b"], ["whole"]),
+            node("Add", ["whole", "many"], ["sum"]),
+            node("Neg", ["sum"], ["negated"]),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -412,7 +415,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             ("same", onnx.TensorProto.BOOL, ["b", 6, 4, 5]),
             *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger", "rest", "soft")),
             ("pooled", onnx.TensorProto.UINT8, [2, 4, 4]),
-            ("whole", onnx.TensorProto.INT32, [2, 3, 5]),
+            *((name, onnx.TensorProto.INT32, [2, 3, 5]) for name in ("whole", "negated")),
         ],
         20,
         {
@@ -422,6 +425,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             "last": np.array([-1]),
             "minus": np.float32(-3),
             "seven": np.uint8(7),
+            "many": np.int32(2**25 + 1),
             "tenth": np.float32(1e-7),
             **{
                 name: np.asarray(number, np.uint8 if name.endswith("z") else np.float32)
@@ -431,7 +435,8 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
     )
     x[0, 0, 0, :2] = 0.0, -0.0
     results = attnpass.onnx.compile(model)(x, grid, a, b)
-    *results, rest, soft, pooled, whole = results
+    *results, rest, soft, pooled, whole, negated = results
+    assert np.array_equal(negated, -whole - (2**25 + 1))
     assert np.array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))
     lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same, bounded, larger = results
     assert np.array_equal(rest, np.fmod(x, np.float32(1e-7)))
