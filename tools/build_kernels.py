@@ -570,8 +570,46 @@ class CachedVariant:
         )
 
 
+@dataclass(frozen=True)
+class SplitVariant:
+    """The same where single workgroups share a head's keys, and another kernel adds up results."""
+
+    cached: CachedVariant
+
+    source, scratch = "cached.cu", 0
+
+    @property
+    def element_type(self) -> str:
+        return self.cached.element_type
+
+    @property
+    def name(self) -> str:
+        return f"split_{self.element_type}_d{self.cached.head_dim}"
+
+    @property
+    def threads(self) -> int:
+        return self.cached.threads
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return self.cached.defines | {"SPLIT": 1}
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        strides = [name for name in STRIDE_CONSTANTS if not name.startswith("output")]
+        return (*CONSTANTS, "heads", *WINDOW_CONSTANTS, "splits", *strides, "scale", "cap")
+
+    @property
+    def shared_memory(self) -> int:
+        return self.cached.shared_memory
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return self.cached.fields | {"kind": "split"}
+
+
 TritonVariant = Variant | DecodeVariant | CombineVariant
-CudaVariant = DividedVariant | ShortVariant | BlocksVariant | CachedVariant
+CudaVariant = DividedVariant | ShortVariant | BlocksVariant | CachedVariant | SplitVariant
 AnyVariant = TritonVariant | CudaVariant
 
 
@@ -599,6 +637,7 @@ def variants() -> list[AnyVariant]:
             for element, (head, shape) in itertools.product(("f16", "bf16"), BLOCKS.items())
         ),
         *cached_variants(),
+        *split_variants(),
     ]
 
 
@@ -790,6 +829,12 @@ def cached_variants() -> list[CachedVariant]:
     for element, parts in itertools.product(("f16", "bf16"), CACHED_PARTS):
         found.append(CachedVariant(element, 256, parts, 4, 16, 1))
     return found
+
+
+def split_variants() -> list[SplitVariant]:
+    """Kernels for few heads, whose keys all multiprocessors share."""
+    alone = [one for one in cached_variants() if one.mask == "none" and not one.sink]
+    return [SplitVariant(one) for one in alone if one.parts == 1]
 
 
 def main() -> int:

@@ -80,6 +80,11 @@ CASES = (
     "f16_3x8_1x1333_d256",
     "bf16_3x8_1x1333_d256_forced",
     "f16_2x4_1x777_d128_sink",
+    # Few heads, whose keys are split.
+    "f16_1x4_1x5003_d128",
+    "bf16_2x3_5x9001_d64_causal_offset8996_window7000_forced",
+    "bf16_3x8_2x3001_d256_causal_dynamic_offset2999_forced",
+    "f16_1x4_2x6001_d256_causal_offset5999_sink",
 )
 # What racecheck prints of a pair of accesses, in its two forms of reports.
 _ANALYSIS = re.compile(

@@ -64,14 +64,6 @@ def _window_shows_all(facts: AttentionFacts, mask: Mask, row: int) -> bool:
     return rows - 1 - mask.behind <= keys - 1
 
 
-def window_ends_before(facts: AttentionFacts, mask: Mask, row: int) -> bool:
-    """Whether the mask is a window that is known to show the last rows no key: there are fewer."""
-    rows, keys = facts.sizes[row], facts.sizes[facts.k2[0]]
-    if mask.kind != "window" or rows is None or keys is None:
-        return False
-    return rows - 1 - mask.behind > keys - 1
-
-
 class _NumberSearch:
     """Looks in what a mask is made of for numbers that are `wanted`, none of which is above
     `limit`. What is not known could be any number."""

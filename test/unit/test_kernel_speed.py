@@ -250,6 +250,29 @@ def test_few_rows_over_a_cache_take_as_long_as_estimated(
         assert abs(estimated - us - 1) < 0.15 * us, parts
 
 
+# The same where all multiprocessors split the keys of each head: two launches.
+SPLIT = [
+    ((1, 1, 4096, 128), 5.04),
+    ((1, 1, 8192, 128), 5.15),
+    ((1, 1, 16384, 128), 5.53),
+    ((1, 1, 32768, 128), 6.42),
+    ((2, 1, 16384, 128), 6.45),
+    ((4, 1, 16384, 128), 8.40),
+    ((4, 4, 8192, 128), 6.52),
+    ((2, 4, 32768, 128), 8.58),
+    ((1, 8, 16384, 128), 5.88),
+    ((1, 1, 131072, 128), 20.6),
+    ((8, 1, 16384, 128), 20.5),
+]
+
+
+@pytest.mark.parametrize(("sizes", "us"), SPLIT)
+def test_split_keys_take_as_long_as_estimated(sizes: tuple[int, int, int, int], us: float) -> None:
+    heads, rows, keys, head = sizes
+    work = Work(heads, rows, 1, keys, 2 * head, 2)
+    assert abs(_estimated(f"split_f16_d{head}", work) - us - 2) < 0.1 * us
+
+
 # Masks that are tensors: heads, rows and keys, head dim, the kernel's mask, whether rows have masks
 # of their own, and their bytes; microseconds of the kernel and of IREE's code (0: not timed) on an
 # H200, launches in modules of four layers and of blocks, and launches alone.

@@ -94,10 +94,12 @@ func.func @many(%q: tensor<32x4096x128xf16>, %k: tensor<32x4096x128xf16>, %v: te
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// One head has 8 workgroups that divide its keys; a decode kernel has all multiprocessors.
+// One head has 8 workgroups that divide its keys; where keys are split it has all multiprocessors.
 // CHECK-LABEL: func.func @one(
-// CHECK: hal.dispatch.extern "decode_f16_d128"
-// REMARK: output kernel: decode_f16_d128:
+// CHECK: hal.dispatch.extern "split_f16_d128"[%c132{{[_0-9]*}}, %c1{{[_0-9]*}}](
+// CHECK-SAME: -> (tensor<1x132x16x128xf32>, tensor<1x132x2x16xf32>)
+// CHECK: hal.dispatch.extern "combine_f16_d128"
+// REMARK: output kernel: split_f16_d128:
 func.func @one(%q: tensor<1x16x128xf16>, %k: tensor<1x65536x128xf16>, %v: tensor<1x65536x128xf16>) -> tensor<1x16x128xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<1x16x128xf16>

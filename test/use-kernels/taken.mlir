@@ -224,6 +224,43 @@ func.func @window(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor
 #k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
 #v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
 #s = affine_map<(b, m, n, k1, k2) -> ()>
+#mask = affine_map<(b, m, n, k1, k2) -> (m, k2)>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The window of row 600 and those behind it lies behind the last key: these rows are 0 in the kernel.
+// CHECK-LABEL: func.func @window_behind_keys(
+// CHECK: arith.constant 100 : index
+// CHECK: hal.dispatch.extern "attention_f16_d256_window"
+// CHECK-NOT: iree_linalg_ext.attention
+// REMARK: output kernel: attention_f16_d256_window: about
+func.func @window_behind_keys(%q: tensor<2x1000x256xf16>, %k: tensor<2x500x256xf16>, %v: tensor<2x500x256xf16>) -> tensor<2x1000x256xf16> {
+  %scale = arith.constant 0.125 : f16
+  %blank = tensor.empty() : tensor<1000x500xi1>
+  %mask = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} outs(%blank : tensor<1000x500xi1>) {
+  ^bb0(%out: i1):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %behind = arith.constant 100 : index
+    %ahead = arith.cmpi sge, %i, %j : index
+    %last = arith.addi %j, %behind : index
+    %near = arith.cmpi sge, %last, %i : index
+    %seen = arith.andi %ahead, %near : i1
+    linalg.yield %seen : i1
+  } -> tensor<1000x500xi1>
+  %e = tensor.empty() : tensor<2x1000x256xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #mask, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x1000x256xf16>, tensor<2x500x256xf16>, tensor<2x500x256xf16>, f16, tensor<1000x500xi1>) outs(%e : tensor<2x1000x256xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<2x1000x256xf16>
+  return %r : tensor<2x1000x256xf16>
+}
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
 // The region hides the keys behind the query's position.

@@ -34,6 +34,7 @@ def launch_chunks(
     1. A decode kernel has a program for each chunk of the tiles of all blocks of rows.
     2. A kernel for latents cuts the tiles of all heads of K, and has a program for each block of
        rows of a chunk.
+    3. One that splits the keys of each head has a program for each part of these.
     """
     kernel, compute = plan.kernel, build.size_op
     rows, heads = _size(numbers["rows"]), _size(numbers["heads"])
@@ -51,7 +52,10 @@ def launch_chunks(
         combined |= {"blocks": 1, "height": height}
     chunk = compute("ceildivui", product([units, tiles]), count)
     slots = _slots(build, tiles, chunk)
-    numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles}
+    if kernel.kind == "split":
+        slots = _splits(build, plan, heads, _size(numbers["keys"]))
+        programs, tiles, chunk = (slots, heads), slots, 1
+    numbers = {**numbers, "blocks": blocks, "first_tile": start, "tiles": tiles, "splits": slots}
     numbers |= {"per_program": chunk, "slots": slots}
     *tensors, sinks = tensors if plan.sink else (*tensors, None)
     f32 = ir.F32Type.get()
@@ -76,6 +80,15 @@ def _seen_tiles(build: Builder, plan: KernelPlan, rows: Size, keys: Size) -> tup
     last = compute("ceildivui", end, kernel.keys_per_tile)
     # A program may find no key that is seen; there is one tile at least.
     return start, compute("subi", compute("maxui", last, start + 1), start)
+
+
+def _splits(build: Builder, plan: KernelPlan, heads: Size, keys: Size) -> Size:
+    """In how many parts each head's keys are split: of as many as programs run at once for all
+    heads, each with two tiles at least."""
+    compute = build.size_op
+    most = compute("divui", plan.programs, compute("maxui", heads, 1))
+    most = compute("minui", most, compute("divui", keys, 2 * plan.kernel.keys_per_tile))
+    return compute("maxui", most, 1)
 
 
 def _slots(build: Builder, tiles: Size, chunk: Size) -> Size:

@@ -1091,6 +1091,7 @@ def attend_block(
         if not LAZY:
             packed = carried(weights, dtype, KEYS)
     SENT: gl.constexpr = SENDS(PERSISTENT, Q_STAGES, HEAD, V_HEAD)
+    HIDES: gl.constexpr = MASK != 0 or WINDOW
     if PERSISTENT and not (SENT and Q_STAGES == 1):
         mbarrier.arrive(q_empty.index(q_stage), count=1)
     last = stage_of(used + own_tiles - 1, STAGES)
@@ -1114,7 +1115,7 @@ def attend_block(
         sums += gl.exp2(sink_log2 - gl.convert_layout(peak, sums.type.layout))
     if SENT:
         send_slabs(
-            out, sums, sent, of_number(o_tiles, PART), own_head, first_row, V_HEAD, MASK != 0
+            out, sums, sent, of_number(o_tiles, PART), own_head, first_row, V_HEAD, HIDES
         )  # fmt: skip
         if Q_STAGES == 1:
             # It lies where Q was.
@@ -1124,7 +1125,7 @@ def attend_block(
         for slab in gl.static_range(SLABS(V_HEAD)):
             store_slab(
                 out[slab], sums, output, first_row, rows, columns, row_stride,
-                FIRST(V_HEAD, slab), PERSISTENT, MASK != 0
+                FIRST(V_HEAD, slab), PERSISTENT, HIDES
             )  # fmt: skip
 
 
@@ -1167,7 +1168,7 @@ def store_slab(
     PERSISTENT: gl.constexpr, HIDES: gl.constexpr,
 ):  # fmt: skip
     """Writes a slab of 64 rows, divided by their sums of weights. A row that has seen no key is 0
-    where a mask HIDES keys, else NaN."""
+    where a mask or a window HIDES keys."""
     OUT: gl.constexpr = out.type.layout
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
     HEAD: gl.constexpr = out.shape[1]

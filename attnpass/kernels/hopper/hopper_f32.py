@@ -352,7 +352,8 @@ def attend(
         own = values_of((high, middle, low), v_tiles, stage, none)
         mbarrier.arrive(v_empty.index(stage), count=1)
         out = out + own
-    if MASK:
+    if MASK or WINDOW:
+        # A row that has seen no key is 0.
         total = gl.where(total == 0.0, 1.0, total)
     if SINK:
         # Where the sink is far above all scores, infinity: the result is 0.

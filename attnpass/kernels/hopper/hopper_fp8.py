@@ -703,6 +703,9 @@ def attend(
             # Where the sink is far above all scores, infinity: the result is 0.
             sink = gl.load(sinks + own % sink_count) * 1.4426950408889634
             sums += gl.exp2(sink - gl.max(peak, 1))
+        if WINDOW:
+            # A row that has seen no key is 0.
+            sums = gl.where(sums == 0.0, 1.0, sums)
         waited = warpgroup_mma_wait(num_outstanding=1, deps=(next_out, words))
         arrive_at(V_FREE + before, V_USERS)
         found = (waited[0] * gl.convert_layout(1.0 / sums, OUT_ROWS)[:, None]).to(OUT_TYPE)

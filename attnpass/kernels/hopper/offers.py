@@ -10,7 +10,6 @@ from iree.compiler import ir
 
 from ...attention.edit import iteration_size
 from ...attention.facts import AttentionFacts
-from ...attention.mask_numbers import window_ends_before
 from ...attention.scores import NATURAL_SCORES
 from ...attention.sinks import AttentionWithSink, with_sink
 from ...attention.visible_keys import Mask, find_mask, mask_words
@@ -250,7 +249,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         return Refusal(f"it has a sink, which no kernel for {_type_words(wanted)} takes")
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
-        kernels = [k for k in kernels if k.kind not in ("decode", "cached")]
+        kernels = [k for k in kernels if k.kind not in ("decode", "cached", "split")]
     if rows is None:
         # Most are prompts, of many rows.
         kernels = [k for k in kernels if k.kind not in BY_BLOCK]
@@ -343,8 +342,6 @@ def _plan(
 ) -> KernelOffer | Refusal | None:
     """The attention, of Q, K and V in these types, by this kernel; None if K and V cannot be had
     in its type or there are too many rows, or a reason that is not that."""
-    if kernel.kind == "prefill" and not kernel.sink and window_ends_before(facts, mask, row):
-        return Refusal("its window shows some rows no key, which prefill kernels make NaN")
     given = _given(facts, kernel, types, row, placed, value_map)
     if not isinstance(given, GivenOperands):
         return given
@@ -353,7 +350,7 @@ def _plan(
         return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
-    if kernel.kind == "cached" and work.own_rows > kernel.rows_per_workgroup:
+    if kernel.kind in ("cached", "split") and work.own_rows > kernel.rows_per_workgroup:
         return None  # More rows read K and V once for each block of them: not measured.
     keys = facts.extent(facts.k2)
     if placed is not None and keys is not None and _fills_rows(kernel, keys):
@@ -384,7 +381,8 @@ def _plan(
         orders=given.orders,
         sources=given.sources,
         repeats=given.repeats,
-        programs=kernel.programs_per_unit * target.compute_units,
+        # Workgroups that split keys are one for a multiprocessor, however many it has room for.
+        programs=(1 if kernel.kind == "split" else kernel.programs_per_unit) * target.compute_units,
         reader=lying.reader,
         at_reader=lying.at_reader,
         at_result=lying.at_result,
@@ -511,8 +509,9 @@ def _lying(
     values = {name: sources.get(name, facts.value(name)) for name in _READ}
     reads = common_places(values, orders | _as_they_are(sources), group)
     order, result = orders["output"], facts.result
-    own = written_place(result, order, reads, group)
-    at_result = result_place(result, order, reads, group)
+    # What adds up partial results writes heads one behind the other.
+    own = None if kernel.combined else written_place(result, order, reads, group)
+    at_result = None if kernel.combined else result_place(result, order, reads, group)
     moved = [name for name, value in values.items() if is_moved(value)]
     read = [name for name in moved if name in reads and reads[name].source != values[name]]
     spared = tuple(name for name in read if is_cut_out(values[name]))

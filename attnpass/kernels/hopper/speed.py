@@ -52,6 +52,9 @@ _CACHED_KEY = {64: 4.2e-9, 128: 6.3e-9, 256: 17e-9}
 # Bytes a second of caches in memory, where at least three quarters of the multiprocessors have a
 # workgroup, or fewer; and of caches in the L2 cache, where some have one, or several.
 _CACHED_RATES, _L2_RATES = (4.6e12, 4.5e12), (4.8e12, 5.6e12)
+# Both launches of a kernel that splits keys with what they take beside these, and bytes a second of
+# caches in memory and in the L2 cache.
+_SPLIT_LAUNCHES, _SPLIT_RATE, _SPLIT_L2_RATE = 6.8e-6, 4.2e12, 8.8e12
 # Kernels for few keys, by head dim: what a wave of workgroups takes beside its keys, and a key.
 _SHORT_LAUNCH = 2e-6
 _SHORT_WAVE = {64: 1.4e-6, 96: 2.2e-6, 128: 2.4e-6}
@@ -154,6 +157,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _blocks_seconds(work, kernel, target)
     if kernel.kind == "cached":
         return _cached_seconds(work, kernel, target)
+    if kernel.kind == "split":
+        return _split_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -248,6 +253,17 @@ def _cached_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         reading = read / _L2_RATES[count > units]
     computing = waves * (wave + shared * _CACHED_KEY[head] * keys)
     return _CACHED_LAUNCH + max(computing, wave + reading)
+
+
+def _split_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel that splits keys among all multiprocessors, and the one that adds up its results."""
+    heads, units = max(1, work.kv_heads), target.compute_units
+    splits = max(1, min(units // heads, work.keys // (2 * kernel.keys_per_tile)))
+    waves = math.ceil(heads * splits / units)
+    read = work.cache_bytes * work.seen
+    reading = read / (_SPLIT_RATE if read > _L2_BYTES else _SPLIT_L2_RATE)
+    a_wave = _CACHED_KEY[kernel.head_dims[0]] * _most_keys(work) / splits
+    return _SPLIT_LAUNCHES + max(waves * a_wave, reading)
 
 
 def _short_seconds(work: Work, kernel: Kernel, target: Target) -> float:

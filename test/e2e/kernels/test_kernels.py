@@ -63,7 +63,7 @@ def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
     # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
     found = re.findall(rb"\x04\x17\x0c\x00\0{4}(.{8})", image, re.S)
     parameters = sorted(struct.unpack("<HHI", entry) for entry in found)
-    pointers = {"decode": 5, "latent": 5, "combine": 3}.get(kernel.kind, 4)
+    pointers = {"decode": 5, "latent": 5, "split": 5, "combine": 3}.get(kernel.kind, 4)
     pointers += (
         (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
     )

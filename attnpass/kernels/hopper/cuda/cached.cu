@@ -9,9 +9,14 @@
 //
 // The rows of all query heads that share K and V are rows of one matrix, `group * rows` of them.
 //
+// A cluster has eight workgroups at most: where heads are few SPLIT kernels have `splits` workgroups for
+// each, without clusters. These write sums, maxima and sums of weights as decode kernels do
+// (hopper_decode.py), a slot of 16 rows for each workgroup, which `combine` adds up.
+//
 // Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (64, 128, 256: columns; there may be fewer), PARTS,
 // WARPS, KEYS (of a tile), STAGES, RESIDENT (workgroups that share a multiprocessor), MASK (attend.h),
-// SINK (1: `sinks` have scores that belong to no key; `sink_rows` rows share one), NAME.
+// SINK (1: `sinks` have scores that belong to no key; `sink_rows` rows share one), SPLIT (1: as above,
+// with heads of HEAD columns), NAME.
 
 #include "attend.h"
 
@@ -21,6 +26,16 @@
 #else
 #define SINK_POINTER
 #define SINK_NUMBERS
+#endif
+#if SPLIT
+static_assert(PARTS == 1);
+#define RESULT_POINTERS float *partial, float *partial_stats
+#define SPLIT_NUMBERS int splits,
+#define RESULT_NUMBERS
+#else
+#define RESULT_POINTERS Element *output
+#define SPLIT_NUMBERS
+#define RESULT_NUMBERS int output_batch, int output_head, int output_row, int columns_by_8,
 #endif
 
 constexpr int ROWS = 16, THREADS = 32 * WARPS;
@@ -71,10 +86,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     __cluster_dims__(PARTS, 1, 1)
 #endif
     NAME(const Element *query, const Element *key, const Element *value, MASK_POINTER SINK_POINTER
-         Element *output, int rows, int keys, int group, int diagonal, int heads, int behind,
-         MASK_NUMBERS SINK_NUMBERS int batch_heads,
-         STRIDES(query), STRIDES(key), STRIDES(value), int output_batch, int output_head,
-         int output_row, int columns_by_8, float scale, float cap) {
+         RESULT_POINTERS, int rows, int keys, int group, int diagonal, int heads, int behind,
+         MASK_NUMBERS SINK_NUMBERS SPLIT_NUMBERS int batch_heads,
+         STRIDES(query), STRIDES(key), STRIDES(value), RESULT_NUMBERS float scale, float cap) {
     extern __shared__ char memory[];
     const uint32_t rings = shared_address(memory);
     const uint32_t queries = rings + WARPS * RING_BYTES;
@@ -84,7 +98,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const uint32_t arrived = given_sums + PARTS * 16 + ITEMS * 16;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     const uint32_t ring = rings + warp * RING_BYTES;
-    const int rank = blockIdx.x % PARTS, kv_head = blockIdx.x / PARTS;
+#if SPLIT
+    constexpr int columns_by_8 = PIECES, rank = 0;
+    const int kv_head = blockIdx.x / splits, part = blockIdx.x - kv_head * splits, parts = splits;
+#else
+    const int rank = blockIdx.x % PARTS, kv_head = blockIdx.x / PARTS, part = rank, parts = PARTS;
+#endif
 #if PARTS > 1
     if (threadIdx.x == 0) {
         barrier_init(arrived, 1);
@@ -107,8 +126,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const int seen_end = min(keys, rows + diagonal);
     const int first_tile = max(0, -behind) / KEYS;
     const int tiles = max(0, (seen_end + KEYS - 1) / KEYS - first_tile);
-    const int begin = first_tile + rank * tiles / PARTS;
-    const int count = first_tile + (rank + 1) * tiles / PARTS - begin;
+    const int begin = first_tile + part * tiles / parts;
+    const int count = first_tile + (part + 1) * tiles / parts - begin;
     const int own = (count - warp + WARPS - 1) / WARPS;
     const auto key_of = [&](int tile) { return (begin + warp + tile * WARPS) * KEYS; };
 
@@ -339,7 +358,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         return sum;
     };
     const auto write = [&](int item, const float4 &sum, float most, float total) {
-        const int row = quotient(item, by_quads), column = (item - row * quads) * 4, member = member_of(row);
+        const int row = quotient(item, by_quads), column = (item - row * quads) * 4;
+#if SPLIT
+        const size_t slot = blockIdx.x;
+        *reinterpret_cast<float4 *>(partial + (slot * ROWS + row) * HEAD + column) = sum;
+        if (column == 0) {
+            partial_stats[slot * 2 * ROWS + row] = most;
+            partial_stats[(slot * 2 + 1) * ROWS + row] = total;
+        }
+#else
+        const int member = member_of(row);
 #if SINK
         // Where a sink is far above all scores, infinity: the result is zero.
         if (most != NEVER)
@@ -351,6 +379,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const size_t to = of_output.at(batch, head * group + member, row - member * rows);
         *reinterpret_cast<uint2 *>(output + 8 * to + column) =
             make_uint2(pack(sum.x * by, sum.y * by), pack(sum.z * by, sum.w * by));
+#endif
     };
     const float by_share = __fdividef(1.0f, static_cast<float>(share));
     float most, total;
