@@ -37,7 +37,7 @@ class RepairImports(PassFamily):
 class FoldViews(PassFamily):
     name = "attn-fold-views"
     summary = "reshapes and repeats in forms that IREE folds"
-    parts = ("attn-match-reshapes", "attn-join-repeats")
+    parts = ("attn-match-reshapes", "attn-cut-groups", "attn-join-repeats")
 
 
 class Parallelize(PassFamily):

@@ -635,6 +635,7 @@ NOT_PROBED = {
     "attn-read-codes": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
+    "attn-cut-groups": _SLOW,
     "attn-join-repeats": _SLOW,
     "attn-match-reshapes": _SLOW,
     "attn-merge-copies": _SLOW,
