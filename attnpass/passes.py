@@ -136,6 +136,7 @@ REGISTRY: dict[str, str] = {
     "attn-signed-powers": "attnpass.repair.signed_powers:SignedPowers",
     "attn-slice-heads": "attnpass.forms.slice_heads:SliceHeads",
     "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",
+    "attn-split-depths": "attnpass.gpu.split_depths:SplitDepths",
     "attn-split-indices": "attnpass.forms.split_indices:SplitIndices",
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-split-products": "attnpass.forms.split_products:SplitProducts",

@@ -636,6 +636,7 @@ NOT_PROBED = {
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-cut-groups": _SLOW,
+    "attn-split-depths": _SLOW,
     "attn-join-repeats": _SLOW,
     "attn-match-reshapes": _SLOW,
     "attn-merge-copies": _SLOW,
