@@ -25,7 +25,8 @@ from ..ir import (
     whole_number,
     yielded,
 )
-from ..ir.contractions import shares_factors
+from ..ir.contractions import is_contraction, shares_factors
+from ..ir.views import RESHAPES
 from ..passes import OpPass
 from .shared_loops import LARGEST, combines
 
@@ -80,7 +81,8 @@ def _find(op: ir.Operation) -> _Parts | None:
        the sum so far;
     2. where sizes are unknown, numbers few, or few of those of a sum that are read again, or sums
        as many as keep a GPU busy;
-    3. where no loop has whole parts.
+    3. where products are in front and behind, of attention that is written out;
+    4. where no loop has whole parts.
     """
     positions = maps.positions_of(op.attributes["indexing_maps"])
     if positions is None or not combines(op) or shares_factors(op):
@@ -103,6 +105,8 @@ def _find(op: ir.Operation) -> _Parts | None:
     summed = math.prod(known[loop] for loop, kind in enumerate(kinds) if kind == _REDUCTION)
     if summed < _LEAST_AGAIN and any(map(_is_read_again, op.operands)):
         return None
+    if any(_is_of_product(value) and _is_for_product(value) for value in op.operands):
+        return None
     wanted = _MANY // groups
     for loop in whole[0]:
         if loop is None or kinds[loop] != _REDUCTION:
@@ -122,6 +126,23 @@ def _is_read_again(value: ir.Value) -> bool:
     if len(users(value)) > 1 and filled_with(value) is None:
         return True
     return op is not None and is_elementwise(op) and any(map(_is_read_again, op.operands))
+
+
+def _is_of_product(value: ir.Value) -> bool:
+    """Whether elementwise ops and reshapes make a value of a product."""
+    op = defining_op(value)
+    if op is None or not (is_elementwise(op) or op.name in RESHAPES):
+        return is_contraction(op)
+    return any(map(_is_of_product, op.operands))
+
+
+def _is_for_product(value: ir.Value, steps: int = 8) -> bool:
+    """Whether a product reads what elementwise ops and reshapes, up to so many, make of a value."""
+    for op in users(value) if steps else ():
+        passes = is_elementwise(op) or op.name in RESHAPES
+        if is_contraction(op) or (passes and _is_for_product(op.results[0], steps - 1)):
+            return True
+    return False
 
 
 def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:

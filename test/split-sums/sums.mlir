@@ -101,6 +101,35 @@ func.func @norm(%x: tensor<16x40960xf32>) -> tensor<16x40960xf32> {
   return %r : tensor<16x40960xf32>
 }
 
+// Scores between products: raised as attention later.
+// CHECK-LABEL: func.func @scores
+// CHECK-NOT: tensor.expand_shape
+// CHECK: return
+func.func @scores(%q: tensor<8x128xf32>, %k: tensor<128x131072xf32>, %v: tensor<131072x128xf32>) -> tensor<8x128xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x131072xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x131072xf32>) -> tensor<8x131072xf32>
+  %p = linalg.matmul ins(%q, %k : tensor<8x128xf32>, tensor<128x131072xf32>) outs(%f : tensor<8x131072xf32>) -> tensor<8x131072xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  %n = linalg.fill ins(%low : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %m = linalg.generic {indexing_maps = [#both, #row], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<8x131072xf32>) outs(%n : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.maximumf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %c = linalg.generic {indexing_maps = [#both, #row, #both], iterator_types = ["parallel", "parallel"]} ins(%p, %m : tensor<8x131072xf32>, tensor<8xf32>) outs(%e : tensor<8x131072xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    %t = math.exp %s : f32
+    linalg.yield %t : f32
+  } -> tensor<8x131072xf32>
+  %g = tensor.empty() : tensor<8x128xf32>
+  %h = linalg.fill ins(%zero : f32) outs(%g : tensor<8x128xf32>) -> tensor<8x128xf32>
+  %y = linalg.matmul ins(%c, %v : tensor<8x131072xf32>, tensor<131072x128xf32>) outs(%h : tensor<8x128xf32>) -> tensor<8x128xf32>
+  return %y : tensor<8x128xf32>
+}
+
 // CHECK-LABEL: func.func @left
 // CHECK-COUNT-5: linalg.generic
 // CHECK-NOT: linalg.generic
