@@ -39,7 +39,7 @@ class RepairImports(PassFamily):
 class FoldViews(PassFamily):
     name = "attn-fold-views"
     summary = "reshapes and repeats in forms that IREE folds"
-    parts = ("attn-match-reshapes", "attn-join-repeats")
+    parts = ("attn-match-reshapes", "attn-cut-groups", "attn-join-repeats")
 
 
 class Parallelize(PassFamily):
@@ -110,8 +110,15 @@ class FitProducts(PassFamily):
     name = "attn-fit-products"
     summary = "NVIDIA GPUs and CPUs: products in sizes and orders that kernels and loops want"
     backends = ("cuda", "llvm-cpu")
-    parts = ("attn-tile-products", "attn-pack-products", "attn-generic-products")
-    needs: ClassVar[Needs] = dict.fromkeys(("attn-tile-products", "attn-pack-products"), _CONFIGURE)
+    parts = (
+        "attn-tile-products",
+        "attn-split-depths",
+        "attn-pack-products",
+        "attn-generic-products",
+    )
+    needs: ClassVar[Needs] = dict.fromkeys(
+        ("attn-tile-products", "attn-split-depths", "attn-pack-products"), _CONFIGURE
+    )
 
     target: str = option("", "target to decide for, instead of the module's own")
 

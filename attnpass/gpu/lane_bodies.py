@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from iree.compiler import ir
 
+from ..codegen import ptx
 from ..codegen.kernel import load_of
 from ..ir import (
+    DYNAMIC,
     Refusal,
     body_ops,
     copied_attributes,
@@ -76,10 +79,16 @@ def computes_with_bytes(op: ir.Operation) -> bool:
 
 def is_known(memref: ir.Value) -> bool:
     """Whether a memref's shape is known, and its elements are numbers of whole bytes."""
+    return ir.MemRefType(memref.type).has_static_shape and is_plain(memref)
+
+
+def is_plain(memref: ir.Value) -> bool:
+    """Whether a memref's elements are numbers of whole bytes, in as far as that is known no more
+    than 32 bits count."""
     kind = ir.MemRefType(memref.type)
     element = kind.element_type
     whole = isinstance(element, ir.IntegerType | ir.FloatType) and element.width >= 8
-    return whole and kind.has_static_shape and math.prod(kind.shape) < 1 << 31
+    return whole and math.prod(size for size in kind.shape if size != DYNAMIC) < 1 << 31
 
 
 def made(
@@ -87,10 +96,13 @@ def made(
     build: LaneLoops,
     indices: Mapping[int, ir.Value],
     given: Mapping[ir.Value, ir.Value],
+    before: dict[Any, ir.Value] | None = None,
 ) -> ir.Value:
     """What the body of an op with one result makes where its loops are at these `indices`, of what
-    is `given` for its arguments; indices are numbers of 32 bits."""
+    is `given` for its arguments; indices are numbers of 32 bits. What has been made `before` of the
+    same values, where this is, is not made again."""
     names = dict(given)
+    before = {} if before is None else before
 
     def cast(value: ir.Value, kind: ir.Type) -> ir.Value:
         """An index of 32 bits, or these of an index, with its sign."""
@@ -119,11 +131,27 @@ def made(
                 pairs = zip(step.operands, operands, strict=True)
                 operands = [cast(x, build.index) if _is_index(one) else x for one, x in pairs]
             kind = build.i32 if _is_index(result) and of_places else result.type
-            value = build.build.create(step.name, [kind], operands, copied_attributes(step))
-            names[result] = value.results[0]
+            attributes = copied_attributes(step)
+            same = (step.name, str(kind), *operands, *map(str, attributes.values()))
+            if same not in before:
+                before[same] = _step(build, step.name, kind, operands, attributes)
+            names[result] = before[same]
             if _is_index(names[result]):
                 names[result] = cast(names[result], build.i32)
     return named(last.operands[0])
+
+
+def _step(
+    build: LaneLoops,
+    name: str,
+    kind: ir.Type,
+    operands: list[ir.Value],
+    attributes: dict[str, ir.Attribute],
+) -> ir.Value:
+    if name == "math.exp" and isinstance(kind, ir.F32Type | ir.F16Type | ir.BF16Type):
+        wide = build.build.cast_float(operands[0], ir.F32Type.get())
+        return build.build.cast_float(ptx.exp(build.build, wide), kind)
+    return build.build.create(name, [kind], operands, attributes).results[0]
 
 
 def erase(ends: list[ir.Operation], ops: list[ir.Operation]) -> None:

@@ -16,6 +16,7 @@ from .lowered.threads import dimension_x
 THREADS, VECTOR_BYTES = 256, 16
 # Bytes that a place in a buffer may be a multiple of: those of a vector, and less.
 _UNITS = (16, 8, 4, 2, 1)
+_SAME_START = ("memref.assume_alignment", "memref.collapse_shape", "memref.expand_shape")
 
 
 class LaneLoops:
@@ -48,19 +49,29 @@ class LaneLoops:
         return self.build.apply("arith.minui", one, other)
 
     def below(self, one: ir.Value, number: int) -> ir.Value:
-        return self.build.compare("ult", one, self.number(number))
+        return self.less(one, self.number(number))
+
+    def less(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.build.compare("ult", one, other)
+
+    def to_number(self, size: int | ir.Value) -> int | ir.Value:
+        """A number that is known, or 32 bits of an index."""
+        if isinstance(size, int):
+            return size
+        return self.build.convert("arith.index_castui", size, self.i32)
 
     def both(self, one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
         if one is None or other is None:
             return other if one is None else one
         return self.build.andi(one, other)
 
-    def split(self, flat: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+    def split(self, flat: ir.Value, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
         """The indices of element `flat` of a tensor of these sizes."""
         found: list[ir.Value] = []
         for size in reversed(sizes[1:]):
-            found.append(self.build.apply("arith.remui", flat, self.number(size)))
-            flat = self.build.apply("arith.divui", flat, self.number(size))
+            number = self.number(size) if isinstance(size, int) else size
+            found.append(self.build.apply("arith.remui", flat, number))
+            flat = self.build.apply("arith.divui", flat, number)
         return [flat, *reversed(found)]
 
     def get(self, memref: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
@@ -122,6 +133,26 @@ class LaneLoops:
         made = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
         return self.build.create("memref.alloc", [ir.Type.parse(text)], [], made).results[0]
 
+    def elements(self, vector: ir.Value) -> list[ir.Value]:
+        kind = ir.VectorType(vector.type)
+        kinds = [kind.element_type] * kind.shape[0]
+        return list(self.build.create("vector.to_elements", kinds, [vector]).results)
+
+    def over_lanes(self, combine: str, value: ir.Value, count: int) -> ir.Value:
+        """What an op (`arith.addf`, say) makes of the values of `count` lanes side by side, in each
+        of them."""
+        name = combine.removeprefix("arith.")
+        name = "add" if name in ("addf", "addi") else name
+        size = ir.IntegerAttr.get(self.i32, count)
+        attributes = {
+            "op": ir.Attribute.parse(f"#gpu<all_reduce_op<{name}>>"),
+            "uniform": ir.UnitAttr.get(),
+            "cluster_size": size,
+        }
+        return self.build.create("gpu.subgroup_reduce", [value.type], [value], attributes).results[
+            0
+        ]
+
     def barrier(self) -> None:
         self.build.create("gpu.barrier", [], [])
 
@@ -132,11 +163,25 @@ class LaneLoops:
         return self.build.convert("arith.index_castui", number, self.index)
 
 
+def size_value(memref: ir.Value, dim: int) -> ir.Value | None:
+    """The value of a memref's unknown size, as what makes the memref has it; None for other ops."""
+    op = defining_op(memref)
+    while op is not None and op.name == "memref.assume_alignment":
+        op = defining_op(op.operands[0])
+    shape = ir.MemRefType(memref.type).shape
+    if op is None or shape[dim] != DYNAMIC:
+        return None
+    if op.name not in ("hal.interface.binding.subspan", "memref.expand_shape"):
+        return None
+    behind = sum(size == DYNAMIC for size in shape[dim:])
+    return op.operands[len(op.operands) - behind]
+
+
 def start_of(memref: ir.Value) -> int | None:
     """A number of elements that a memref begins at a whole multiple of; None where none is known.
     Buffers begin at vectors, and what is bound of them at any byte: a part of a concat of dim 0."""
     op = defining_op(memref)
-    while op is not None and op.name in ("memref.assume_alignment", "memref.collapse_shape"):
+    while op is not None and op.name in _SAME_START:
         memref = op.operands[0]
         op = defining_op(memref)
     if op is None:
@@ -155,24 +200,25 @@ def start_of(memref: ir.Value) -> int | None:
 
 
 def _aligned(kind: ir.Type) -> dict[str, ir.Attribute]:
-    """What says that a vector of this type lies at a multiple of its bytes."""
+    """What says that a vector of this type lies at a multiple of its bytes, or of those of the
+    longest that a thread reads at once."""
     vector = ir.VectorType(kind)
-    size = vector.shape[0] * vector.element_type.width // 8
+    size = min(vector.shape[0] * vector.element_type.width // 8, VECTOR_BYTES)
     return {"alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size)}
 
 
-def emit(before: ir.Operation, count: int, body: Callable[[LaneLoops], None]) -> None:
+def emit(before: ir.Operation, count: int | ir.Value, body: Callable[[LaneLoops], None]) -> None:
     """So many workgroups that do what `body` builds, in front of an op."""
     build = Builder(before)
-    number = ir.DenseI64ArrayAttr.get
+    number, unknown = ir.DenseI64ArrayAttr.get, [] if isinstance(count, int) else [count]
     attributes = {
         "staticLowerBound": number([0]),
-        "staticUpperBound": number([count]),
+        "staticUpperBound": number([count if isinstance(count, int) else DYNAMIC]),
         "staticStep": number([1]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0, 0, 0]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(unknown), 0, 0]),
         "mapping": ir.Attribute.parse("[#iree_codegen.workgroup_mapping<x>]"),
     }
-    loop = build.create("scf.forall", [], [], attributes, regions=1)
+    loop = build.create("scf.forall", [], unknown, attributes, regions=1)
     block = loop.regions[0].blocks.append(ir.IndexType.get(), arg_locs=[build.location])
     end = build.create("scf.forall.in_parallel", [], [], regions=1)
     end.regions[0].blocks.append()

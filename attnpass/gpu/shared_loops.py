@@ -8,10 +8,15 @@ from ..codegen.kernel import STORES, load_of
 from ..ir import collect, defining_op, loops_read, maps, users, yielded
 from ..ir.bodies import body_of
 
-# What IREE 3.13 can do in parts of a reduction.
-_FLOATS = ("addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf")
-_INTEGERS = ("addi", "muli", "maxsi", "minsi", "maxui", "minui")
-_COMBINES = [f"arith.{name}" for name in (*_FLOATS, *_INTEGERS)]
+# The largest or least of two, and what IREE 3.13 can do in parts of a reduction.
+LARGEST = tuple(
+    f"arith.{name}"
+    for name in (
+        *("maximumf", "minimumf", "maxnumf", "minnumf"),
+        *("maxsi", "minsi", "maxui", "minui"),
+    )
+)
+_COMBINES = ("arith.addf", "arith.mulf", "arith.addi", "arith.muli", *LARGEST)
 
 
 class SharedLoops:

@@ -33,7 +33,6 @@ from ..ir.limits import ASSUMED_EXTENT
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from . import lane_sums, strided_sums
-from .lane_loops import THREADS
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION = "lowering_config"
@@ -53,8 +52,8 @@ _REDUCES_LAST = "reduction"
 _OF_LONG_ROWS, _LONG_ROW = (8, 16), 2048
 # Of fewer numbers a thread's sum is IREE's.
 _LEAST_SUM = 24
-# Of a row that is read again, the most numbers that are in a multiprocessor's cache then.
-_MOST_READ_AGAIN = 4096
+# Of a row of more numbers, IREE's few subgroups are slow.
+_LEAST_LONG = 4096
 
 
 class ShortRows(Pass):
@@ -116,22 +115,22 @@ class ShortRows(Pass):
 
 def _emit_sums(function: ir.Operation, context: PassContext, columns: bool = False) -> bool:
     """Puts loops of ours in the place of a kernel's sums; not where a thread adds up few numbers,
-    or along rows that IREE's lanes take in whole steps, or that are long and read again. With
-    `columns`, of what is summed down columns and read again alone."""
+    or along rows that IREE's lanes take in whole steps if they are not long, nor results, too. With
+    `columns`, of what is summed down columns, or over several dims, and read again alone."""
     sums = lane_sums.read(function)
     if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
         return False
-    if columns and (sums.along or not sums.has_lines):
+    row = sums.along and len(sums.summed) == 1 and not (sums.has_read_results or sums.open)
+    if columns and (row or not sums.has_lines):
         return False
-    long = sums.has_lines and sums.count > _MOST_READ_AGAIN
-    if sums.along and (long or _has_whole_steps(sums.sums[0])):
+    if row and sums.count <= _LEAST_LONG and _has_whole_steps(sums.sums[0]):
         return False
     about, what = op_of(function), sums.words
     sums.emit()
-    info = printed.with_threads(function.attributes["translation_info"], THREADS, _LANES)
+    info = printed.with_threads(function.attributes["translation_info"], sums.threads, _LANES)
     set_attribute(function, "translation_info", info)
     mark_lowered(function)
-    context.report.record(about, "fitted", what, threads=THREADS)
+    context.report.record(about, "fitted", what, threads=sums.threads)
     return True
 
 

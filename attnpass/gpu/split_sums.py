@@ -7,30 +7,35 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from ..attention.barrier import compute_barrier
 from ..ir import (
     Builder,
     copy_generic,
     defining_op,
     element_type,
     filled_with,
-    index_ops,
-    is_float,
+    is_elementwise,
     iterator_kinds,
     loop_sizes,
     maps,
     reduces,
     scalar_number,
     sizes_of,
+    users,
+    whole_number,
     yielded,
 )
-from ..ir.contractions import is_contraction
+from ..ir.contractions import is_contraction, shares_factors
+from ..ir.views import RESHAPES
 from ..passes import OpPass
-from .shared_loops import combines
+from .shared_loops import LARGEST, combines
 
 _REDUCTION = "reduction"
-_COMBINES = ("arith.addf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
+_ADDS = ("arith.addf", "arith.addi")
 # Of fewer numbers one workgroup is as fast; with as many workgroups there are enough.
 _LEAST, _FEW, _MANY = 1 << 19, 66, 528
+# Of what is read again, as of a norm, the fewest numbers of a sum: one kernel has the others.
+_LEAST_AGAIN = 1 << 16
 # Sums that a workgroup makes where they lie side by side.
 _SIDE_BY_SIDE = 32
 _FEWEST_PARTS = 4
@@ -74,26 +79,33 @@ def _find(op: ir.Operation) -> _Parts | None:
 
     1. where an op does more than sum, or start at 0, or is a product, or what it adds depends on
        the sum so far;
-    2. where sizes are unknown, numbers few, or sums as many as keep a GPU busy;
-    3. where no loop has whole parts.
+    2. where sizes are unknown, numbers few, or few of those of a sum that are read again, or sums
+       as many as keep a GPU busy;
+    3. where products are in front and behind, of attention that is written out;
+    4. where no loop has whole parts.
     """
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None or not combines(op) or is_contraction(op) or index_ops(op):
+    if positions is None or not combines(op) or shares_factors(op):
         return None
     last, start = defining_op(yielded(op)), filled_with(op.operands[len(op.operands) - 1])
-    if last is None or last.name not in _COMBINES or not is_float(element_type(op.results[0])):
+    if last is None or start is None or last.name not in (*_ADDS, *LARGEST):
         return None
-    if start is None or (last.name == _COMBINES[0] and scalar_number(start) != 0):
+    if last.name in _ADDS and 0 not in (scalar_number(start), whole_number(start)):
         return None
     sizes, kinds = loop_sizes(op), iterator_kinds(op)
     known = {loop: size for loop, size in sizes.items() if size}
     whole = [dims for dims in positions[:-1] if {*dims} == {*range(len(kinds))}]
-    if len(known) != len(kinds) or not whole or any(None in dims for dims in positions):
+    if len(known) != len(kinds) or not whole:
         return None
     groups = math.prod(known[loop] for loop, kind in enumerate(kinds) if kind != _REDUCTION)
     if kinds[whole[0][-1] or 0] != _REDUCTION:
         groups = -(-groups // _SIDE_BY_SIDE)
     if groups >= _FEW or math.prod(known.values()) < _LEAST:
+        return None
+    summed = math.prod(known[loop] for loop, kind in enumerate(kinds) if kind == _REDUCTION)
+    if summed < _LEAST_AGAIN and any(map(_is_read_again, op.operands)):
+        return None
+    if any(_is_of_product(value) and _is_for_product(value) for value in op.operands):
         return None
     wanted = _MANY // groups
     for loop in whole[0]:
@@ -106,6 +118,31 @@ def _find(op: ir.Operation) -> _Parts | None:
         if parts >= _FEWEST_PARTS:
             return _Parts(loop, parts, size // parts)
     return None
+
+
+def _is_read_again(value: ir.Value) -> bool:
+    """Whether others read what is summed, or what elementwise ops make it of."""
+    op = defining_op(value)
+    if len(users(value)) > 1 and filled_with(value) is None:
+        return True
+    return op is not None and is_elementwise(op) and any(map(_is_read_again, op.operands))
+
+
+def _is_of_product(value: ir.Value) -> bool:
+    """Whether elementwise ops and reshapes make a value of a product."""
+    op = defining_op(value)
+    if op is None or not (is_elementwise(op) or op.name in RESHAPES):
+        return is_contraction(op)
+    return any(map(_is_of_product, op.operands))
+
+
+def _is_for_product(value: ir.Value, steps: int = 8) -> bool:
+    """Whether a product reads what elementwise ops and reshapes, up to so many, make of a value."""
+    for op in users(value) if steps else ():
+        passes = is_elementwise(op) or op.name in RESHAPES
+        if is_contraction(op) or (passes and _is_for_product(op.results[0], steps - 1)):
+            return True
+    return False
 
 
 def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:
@@ -138,14 +175,25 @@ def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:
             (value, tuple(None if loop is None else order.index(loop) for loop in dims))
             for value, dims in reads
         ]
-    sums = copy_generic(op, reads, kinds, build).results[0]
+        own = {loop: at for at, loop in enumerate(order) if loop != part}
+        own[split.loop] = order.index(part)
+    else:
+        own = {loop: loop for loop in range(part) if loop != split.loop}
+
+    def index(loop: int, inner: Builder) -> ir.Value:
+        first = inner.muli(inner.loop_index(part), inner.constant_index(split.size))
+        return inner.addi(first, inner.loop_index(loop))
+
+    sums = copy_generic(op, reads, kinds, build, index_dims=own, compute_index=index).results[0]
     rank = len(positions[-1])
     combine = defining_op(yielded(op))
     assert combine is not None
     everywhere = tuple(range(rank))
-    return build.generic(
+    total = build.generic(
         [sums],
         [init],
         [(rank, *everywhere), everywhere],
         lambda inner, x: [inner.create(combine.name, [x[1].type], [x[0], x[1]]).results[0]],
     )[0]
+    # IREE fuses it with an elementwise op of all that has been summed, which few threads make then.
+    return compute_barrier(build, total)

@@ -25,7 +25,7 @@ from ..ir import (
     reduces,
     set_attribute,
 )
-from ..ir.contractions import is_contraction
+from ..ir.contractions import shares_factors
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _CONFIGURATION, _REDUCTION = "lowering_config", "reduction"
@@ -36,6 +36,8 @@ _READ_BYTES, _READS = 16, 4
 # Bytes that a subgroup reads of a line that is not summed, and where workgroups are few.
 _LINE_BYTES, _SECTOR_BYTES, _LEAST_BYTES = 64, 32, 16
 _MOST_SUBGROUPS = 16
+# Of so few rows a thread reads all at once.
+_FEW_ROWS = 8
 # As many workgroups keep the multiprocessors of a large GPU busy.
 _WORKGROUPS = 132
 
@@ -122,7 +124,7 @@ def _is_plain(op: ir.Operation) -> bool:
     plain = all(name.startswith(("arith.", "math.", "linalg.yield")) for name in body_names(op))
     floats = all(is_float(element_type(value)) for value, _ in tensors_of(op))
     known = not reduces(op) or combines(op)
-    return plain and floats and known and not is_contraction(op)
+    return plain and floats and known and not shares_factors(op)
 
 
 def _line(root: ir.Operation) -> int | None:
@@ -157,6 +159,9 @@ def _plan(root: ir.Operation, line: int, sizes: Mapping[int, int], each: int) ->
         return None
     along = others[-1]
     reads = math.prod(sizes[loop] for loop in others)
+    groups = max((at for at in (4, 2, 1) if sizes[line] % (_LANES * width * at) == 0), default=0)
+    if kinds[line] != _REDUCTION and len(others) == 1 and 1 < reads <= _FEW_ROWS and groups:
+        return _LaneSteps({line: _LANES}, {line: groups}, {line: width, along: reads})
     if kinds[line] == _REDUCTION:
         across = min(_LANES, _power_from(-(-sizes[line] // width)))
     else:

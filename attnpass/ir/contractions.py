@@ -71,6 +71,16 @@ def is_contraction(op: ir.Operation | None) -> bool:
     return op is not None and (op.name in NAMED or op.name in _IMPLIED or _multiplies_and_adds(op))
 
 
+def shares_factors(op: ir.Operation | None) -> bool:
+    """Whether `op` is a matrix product, but for sums of what two tensors have at the same places,
+    multiplied: elements of a factor are in several sums."""
+    facts = read_contraction(op)
+    if facts is None:
+        return is_contraction(op)
+    loops = set(range(len(facts.sizes)))
+    return not {*facts.left} == {*facts.right} == loops
+
+
 def read_contraction(op: ir.Operation | None) -> ContractionFacts | None:
     """The matrix product that `op` is; None for another op, or for maps that are no projected
     permutations."""

@@ -677,6 +677,8 @@ NOT_PROBED = {
     "attn-read-codes": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
+    "attn-cut-groups": _SLOW,
+    "attn-split-depths": _SLOW,
     "attn-join-repeats": _SLOW,
     "attn-match-reshapes": _SLOW,
     "attn-merge-copies": _SLOW,

@@ -76,10 +76,10 @@ func.func @few(%x: tensor<256x128xf16>) -> tensor<256xf32> {
 
 // IREE's compiler comes to no end with an argmax over a vocabulary, whose rows 32 does not divide.
 // CHECK-LABEL: func.func @vocabulary_dispatch_0
-// CHECK: arith.maximumf
-// CHECK: linalg.generic {{.*}} partial_reduction = [0, 2048], subgroup_basis = {{\[}}[1, 16], [0, 1]], thread = [0, 4], workgroup = [1, 0]
-// CHECK: arith.minui
-// TOLD: a workgroup of it takes a row of 50257
+// CHECK: scf.forall (%[[ROW:.*]]) in (8)
+// CHECK: gpu.subgroup_reduce maximumf {{.*}} cluster(size = 32)
+// CHECK: gpu.subgroup_reduce minui {{.*}} cluster(size = 32)
+// TOLD: 1024 threads of a workgroup share each of its sums
 func.func @vocabulary(%x: tensor<8x50257xf16>) -> tensor<8xi32> {
   %low = arith.constant 0xFC00 : f16
   %zero = arith.constant 0 : i32
@@ -222,15 +222,15 @@ func.func @longer(%x: tensor<4096x3072xf16>) -> tensor<4096x3072xf16> {
   return %made : tensor<4096x3072xf16>
 }
 
-// Lines that no lanes' reads divide: 8 threads, a line apart, share each of 32 sums.
+// Lines that no lanes' reads divide: 32 threads, a line apart, share each of 8 sums.
 // CHECK-LABEL: func.func @odd_lines_dispatch_0
 // CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1] subgroup_size = 32
-// CHECK: scf.forall ({{.*}}) in (7)
+// CHECK: scf.forall ({{.*}}) in (26)
 // CHECK: scf.for {{.*}} -> (f32)
 // CHECK-COUNT-8: memref.load
-// CHECK: memref.alloc() : memref<8x32xf32, #gpu.address_space<workgroup>>
+// CHECK: memref.alloc() : memref<32x8xf32, #gpu.address_space<workgroup>>
 // CHECK: gpu.barrier
-// TOLD: 8 threads of a workgroup share each of its sums
+// TOLD: 32 threads of a workgroup share each of its sums
 func.func @odd_lines(%x: tensor<800x201xf16>) -> tensor<201xf32> {
   %zero = arith.constant 0.0 : f32
   %sums = tensor.empty() : tensor<201xf32>

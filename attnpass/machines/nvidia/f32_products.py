@@ -141,6 +141,13 @@ def _steps(size: Size, steps: tuple[int, ...]) -> list[int]:
     return [step for step in steps if isinstance(size, int) and size % step == 0]
 
 
+def time_of(rows: int, columns: int, depth: int, elements: int, target: Target) -> float | None:
+    """What a step of the depth takes, relative, of a product of so many elements of these sizes;
+    None where no tile divides them."""
+    tiles = _tiles(rows, columns, depth)
+    return min((_time(tile, elements, target) for tile in tiles), default=None)
+
+
 def _time(tile: ThreadTile, elements: int, target: Target) -> float:
     """What a product of so many elements takes, relative."""
     on_one = math.ceil(elements / (tile.rows * tile.columns) / target.compute_units)

@@ -185,6 +185,21 @@ def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:
     assert any(f"multiplies {rows} rows" in one.reason for one in report.records)
 
 
+def test_parts_of_a_depth() -> None:
+    """A product in f32 of few results and much depth: parts of it, and their sum."""
+    left, right, out = tensor(80, 2048), tensor(2048, 128), tensor(80, 128)
+    text = f"""func.func @main(%q: {left}, %k: {right}) -> {out} {{
+      %zero = arith.constant 0.0 : f32
+      %empty = tensor.empty() : {out}
+      %start = linalg.fill ins(%zero : f32) outs(%empty : {out}) -> {out}
+      %r = linalg.matmul ins(%q, %k : {left}, {right}) outs(%start : {out}) -> {out}
+      return %r : {out}
+    }}"""
+    report = attnpass.Report()
+    check(text, [(80, 2048), (2048, 128)], "mk,kn->mn", np.float32, "O2", report)
+    assert any("parts" in one.details for one in report.found("fitted"))
+
+
 def check(
     text: str,
     shapes: list[tuple[int, ...]],

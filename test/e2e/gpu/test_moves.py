@@ -284,6 +284,38 @@ func.func @main(%x: {_type(shape, kind)}) -> {sums} {{
     assert count == 1 and rel_error(found, (x.astype(np.float64) ** 2).sum(dims)) < 1e-6
 
 
+def test_places_in_order() -> None:
+    """How many numbers of a row are less than each of it: one tensor that is read at two loops."""
+    kind, ranks = _type((3, 150), "f32"), _type((3, 150), "i32")
+    maps = ", ".join(f"affine_map<(b, i, j) -> (b, {loop})>" for loop in "iji")
+    text = f"""
+func.func @main(%x: {kind}) -> {ranks} {{
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : {ranks}
+  %n = linalg.fill ins(%zero : i32) outs(%e : {ranks}) -> {ranks}
+  %s = linalg.generic {{indexing_maps = [{maps}],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %x : {kind}, {kind}) outs(%n : {ranks}) {{
+  ^bb0(%a: f32, %b: f32, %o: i32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %front = arith.cmpi ult, %j, %i : index
+    %less = arith.cmpf olt, %b, %a : f32
+    %same = arith.cmpf oeq, %b, %a : f32
+    %tie = arith.andi %same, %front : i1
+    %c = arith.ori %less, %tie : i1
+    %d = arith.extui %c : i1 to i32
+    %t = arith.addi %d, %o : i32
+    linalg.yield %t : i32
+  }} -> {ranks}
+  return %s : {ranks}
+}}"""
+    x = np.round(_numbers((3, 150), "f32"), 1)
+    found, count = _run(text, ShortRows(), [x])
+    assert count == 1
+    assert np.array_equal(found, x.argsort(1, kind="stable").argsort(1))
+
+
 def test_sums_beside_what_they_add() -> None:
     """A gate's mean beside the gate (of squeeze and excitation): one kernel has both results."""
     whole, row = _type((41, 70), "f32"), _type((41,), "f32")
