@@ -40,8 +40,14 @@ struct Block {
     int batch, head, base, first_tile, tiles;
 };
 
-// Division takes as long as a product of matrices: most often there is none.
-__device__ inline int quotient(int number, int by) { return number < by ? 0 : by == 1 ? number : number / by; }
+// A division of integers takes as long as a product of matrices: most often there is none, or one by
+// the reciprocal will do.
+__device__ inline int quotient(int number, int by) {
+    if (number < by) return 0;
+    if (number < 1 << 20) return __float2int_rd((number + 0.5f) * __fdividef(1.0f, static_cast<float>(by)));
+    asm volatile("" ::: "memory");
+    return number / by;
+}
 
 // Rows from `base` to `end` of a head of K and V: the least and the largest of the rows of its query
 // heads, and whether all are of one.
@@ -102,19 +108,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const auto copy_queries = [&](const Block &block) {
         const Strides of_query = {query_start, query_batch, query_head, query_row};
         const uint4 *from_query = reinterpret_cast<const uint4 *>(query);
-        const int first = 64 * (warp / 4);
-        if (!idle)
+        const int first = 64 * (warp / 4), end = min(own_rows, block.base + first + 64);
+        const Span span(block.base + first, max(end, block.base + first + 1), rows, group);
+        if (idle) {
+        } else if (span.within) {
+            const uint4 *at = from_query + place_of(of_query, block, min(block.base + first, own_rows - 1)) + piece;
+            at += static_cast<long long>(first_row) * query_row;
+            const long long turn = static_cast<long long>(TURN) * query_row;
 #pragma unroll 4
+            for (int row = first_row; row < 64; row += TURN, at += turn) {
+                const bool there = column && block.base + first + row < own_rows;
+                copy(queries + piece_at<ROWS>(first + row, piece), there ? at : from_query, there);
+            }
+        } else {
+#pragma unroll 1
             for (int row = first_row; row < 64; row += TURN) {
                 const bool there = column && block.base + first + row < own_rows;
                 const size_t at = there ? place_of(of_query, block, block.base + first + row) + piece : 0;
                 copy(queries + piece_at<ROWS>(first + row, piece), from_query + at, there);
             }
+        }
         copies_commit();
     };
     const auto sync_part = [&] { asm volatile("bar.sync %0, 128;" ::"r"(PARTS == 1 ? 1 : 1 + warp / 4) : "memory"); };
-    if (warp < WARPS) copy_queries(block_of(blockIdx.x));
+    // Loading warps have the barriers, and do not wait for Q.
     __syncthreads();
+    if (warp < WARPS) copy_queries(block_of(blockIdx.x));
 
     uint32_t count = 0;  // tiles before
     if (warp >= WARPS) {
