@@ -22,6 +22,7 @@ from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
+    LEAST_APART_WORK,
     LEAST_TALL_WEIGHTS,
     LEAST_TALL_WORK,
     LEAST_WEIGHTS,
@@ -86,9 +87,9 @@ class RowProduct:
 
     @property
     def row(self) -> int:
-        """The innermost loop of several rows, or of one where there is but one."""
-        sizes = self.facts.sizes
-        return next((loop for loop in self.row_loops[::-1] if sizes[loop] != 1), self.row_loops[-1])
+        """The longest loop of rows, the innermost of some: weights are packed for each index of
+        the others."""
+        return max(self.row_loops[::-1], key=lambda loop: _count([self.facts.sizes[loop]]))
 
     @property
     def is_few(self) -> bool:
@@ -178,7 +179,9 @@ def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> R
         return None
     weights = _count(sizes[loop] for loop in (*columns, found.depth))
     work = weights * _count(sizes[loop] for loop in (*found.row_loops, *found.batch))
-    is_long = weights >= LEAST_TALL_WEIGHTS and work >= LEAST_TALL_WORK
+    several = found.batch or sum(sizes[loop] != 1 for loop in found.row_loops) > 1
+    least_work = LEAST_APART_WORK if several else LEAST_TALL_WORK
+    is_long = weights >= LEAST_TALL_WEIGHTS and work >= least_work
     return found if weights >= least_weights or is_long else None
 
 

@@ -237,7 +237,7 @@ func.func @NAME(%w: tensor<320x256xf16>, %x: tensor<2xROWSx256xf16>) -> tensor<2
 """
 
 
-# A matrix for each of 13 experts: rows that each has, and rows that all share, or of any number.
+# A matrix for each of 13 experts, or one for all: rows that each has, that all share, or any number.
 _EXPERTS = """
 func.func @NAME(%w: tensor<13xWxKIND>, %x: tensor<XxKIND>) -> tensor<Rxf32> {
   %zero = arith.constant 0.0 : f32
@@ -368,6 +368,8 @@ FORMS += "".join(
 EXPERTS = {
     "experts": ("etk", "ekn", "ten"),
     "shared": ("tk", "ekn", "ten"),
+    # Rows of two dims, of which the inner one is the shorter.
+    "steps": ("tek", "nk", "ten"),
     "any_expert": ("etk", "enk", "etn", "f16", "?"),
 }
 FORMS += "".join(_experts(name, *form) for name, form in EXPERTS.items())
