@@ -237,7 +237,8 @@ func.func @NAME(%w: tensor<320x256xf16>, %x: tensor<2xROWSx256xf16>) -> tensor<2
 """
 
 
-# A matrix for each of 13 experts, or one for all: rows that each has, that all share, or any number.
+# A matrix for each of 13 experts, or one for all: rows that each has, that all share, or of any
+# number.
 _EXPERTS = """
 func.func @NAME(%w: tensor<13xWxKIND>, %x: tensor<XxKIND>) -> tensor<Rxf32> {
   %zero = arith.constant 0.0 : f32
