@@ -32,6 +32,12 @@ _SHORT_ERF = (
      0.00114092057, 3.8921266e-05),
 )  # fmt: skip
 _SHORT_ERF_IS_ONE = 3.829862833
+# atan(x) / x by powers of x^2, for x up to 1, to 3e-9.
+_SHORT_ATAN = (
+    0.9999999971605454, -0.3333327629198255, 0.19998075281148714, -0.14260016082820906,
+    0.10932341501303093, -0.08349724968301601, 0.05708955593030619, -0.030351864785781172,
+    0.010487649254949306, -0.0017011700640685973,
+)  # fmt: skip
 # log2((1 + s) / (1 - s)) / s by powers of s^2, for numbers between the roots of 1/2 and of 2, to
 # 6e-12, and 2^x by those of x, from -1/2 to 1/2, to 3e-9: Chebyshev's.
 _LOG2 = (
@@ -190,10 +196,13 @@ def _atan(x: ComputedFloat) -> ComputedFloat:
     size, one = abs(x), x.constant(1.0)
     inverse = one / size
     turn = size.if_("ogt", 1.0, inverse, size)
-    for _ in range(2):
-        # The tangent of half of the angle.
-        turn = turn / ((turn * turn + 1.0).of("math.sqrt") + 1.0)
-    angle = turn * (turn * turn).powers([4 * (-1) ** n / (2 * n + 1) for n in range(13)])
+    factors: Sequence[float] = _SHORT_ATAN
+    if isinstance(x.value.type, ir.F64Type):
+        factors = [4 * (-1) ** n / (2 * n + 1) for n in range(13)]
+        for _ in range(2):
+            # The tangent of half of the angle.
+            turn = turn / ((turn * turn + 1.0).of("math.sqrt") + 1.0)
+    angle = turn * (turn * turn).powers(factors)
     return size.if_("ogt", 1.0, x.constant(math.pi / 2) - angle, angle).signed_as(x)
 
 
