@@ -38,6 +38,11 @@ _SHORT_ATAN = (
     0.10932341501303093, -0.08349724968301601, 0.05708955593030619, -0.030351864785781172,
     0.010487649254949306, -0.0017011700640685973,
 )  # fmt: skip
+# asinh(x) / x likewise, for x up to 0.6, to 4e-11.
+_SHORT_ASINH = (
+    0.9999999999664586, -0.1666666547130035, 0.07499929441206218, -0.04462681240653528,
+    0.030199924536563196, -0.021221250158170342, 0.01311365390897601, -0.004821023433225689,
+)  # fmt: skip
 # log2((1 + s) / (1 - s)) / s by powers of s^2, for numbers between the roots of 1/2 and of 2, to
 # 6e-12, and 2^x by those of x, from -1/2 to 1/2, to 3e-9: Chebyshev's.
 _LOG2 = (
@@ -192,12 +197,16 @@ def _erfc(x: ComputedFloat) -> ComputedFloat:
     return abs(x).if_("olt", 0.5, x.constant(1.0) - _near_erf(x), far)
 
 
+def _is_double(x: ComputedFloat) -> bool:
+    return isinstance(x.value.type, ir.F64Type)
+
+
 def _atan(x: ComputedFloat) -> ComputedFloat:
     size, one = abs(x), x.constant(1.0)
     inverse = one / size
     turn = size.if_("ogt", 1.0, inverse, size)
     factors: Sequence[float] = _SHORT_ATAN
-    if isinstance(x.value.type, ir.F64Type):
+    if _is_double(x):
         factors = [4 * (-1) ** n / (2 * n + 1) for n in range(13)]
         for _ in range(2):
             # The tangent of half of the angle.
@@ -269,6 +278,12 @@ def _cbrt(x: ComputedFloat) -> ComputedFloat:
 
 def _asinh(x: ComputedFloat) -> ComputedFloat:
     size = abs(x)
+    if not _is_double(x):
+        # Of large numbers half of what the logarithm is taken of.
+        root = size + (size * size + 1.0).of("math.sqrt")
+        log = size.if_("olt", _HYPERBOLIC_IS_LOG, root, size).of("math.log")
+        log = size.if_("olt", _HYPERBOLIC_IS_LOG, log, log + math.log(2))
+        return size.if_("olt", 0.6, x * (x * x).powers(_SHORT_ASINH), log.signed_as(x))
     square = size.of("arith.minimumf", _HYPERBOLIC_IS_LOG) * size
     near = _log1p(size + square / ((square + 1.0).of("math.sqrt") + 1.0))
     return size.if_("olt", _HYPERBOLIC_IS_LOG, near, size.of("math.log") + math.log(2)).signed_as(x)
@@ -288,6 +303,11 @@ def _atanh(x: ComputedFloat) -> ComputedFloat:
 
 def _sinh(x: ComputedFloat) -> ComputedFloat:
     size = abs(x)
+    if not _is_double(x):
+        near = x * (x * x).powers([1 / math.factorial(2 * n + 1) for n in range(6)])
+        root = (size * 0.5).of("math.exp")
+        far = root * (root * 0.5) - x.constant(0.5) / (root * root)
+        return size.if_("olt", 1.0, near, far.signed_as(x))
     less = _expm1(size)
     near = (less + less / (less + 1.0)) * 0.5
     return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size)).signed_as(x)
