@@ -22,6 +22,7 @@ from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
+    LEAST_APART_WORK,
     LEAST_TALL_WEIGHTS,
     LEAST_TALL_WORK,
     LEAST_WEIGHTS,
@@ -35,6 +36,8 @@ from .vectors import Vectors
 # Vectors of the depth in a step of a loop, by the sums that each is added to.
 STEP_PRODUCTS = 16
 _TYPES = ("f32", "f16", "bf16")
+# The most columns of a tile of packed weights.
+WIDEST_TILE = 64
 
 # Elements of the rows that a block has on the stack, where the depth is in the lanes.
 GIVEN_ELEMENTS = 4096
@@ -47,7 +50,7 @@ Block = Callable[[Vectors, ir.Value, int, ir.Value], ir.Value]
 class RowProduct:
     """A product of rows with a matrix: `rows` and `weights` are numbers of operands, the loops
     `row_loops` count rows (and have a batch of one), `outer` and, innermost, `column` the columns,
-    and `depth` what is summed over."""
+    and `depth` what is summed over. Each index of the loops `batch` has matrices of its own."""
 
     facts: ContractionFacts
     rows: int
@@ -73,15 +76,20 @@ class RowProduct:
         return _columns(self.facts, self.weights)[:-1]
 
     @property
+    def batch(self) -> tuple[int, ...]:
+        """Loops of several matrices, those of one not."""
+        return _batch(self.facts)
+
+    @property
     def row_loops(self) -> tuple[int, ...]:
-        columns = _columns(self.facts, self.weights)
-        return tuple(loop for loop in self.facts.kept if loop not in columns)
+        others = _columns(self.facts, self.weights) + self.batch
+        return tuple(loop for loop in self.facts.kept if loop not in others)
 
     @property
     def row(self) -> int:
-        """The innermost loop of several rows, or of one where there is but one."""
-        sizes = self.facts.sizes
-        return next((loop for loop in self.row_loops[::-1] if sizes[loop] != 1), self.row_loops[-1])
+        """The longest loop of rows, the innermost of some: weights are packed for each index of
+        the others."""
+        return max(self.row_loops[::-1], key=lambda loop: _count([self.facts.sizes[loop]]))
 
     @property
     def is_few(self) -> bool:
@@ -116,10 +124,14 @@ def _columns(facts: ContractionFacts, weights: int) -> tuple[int, ...]:
     return facts.n if weights == 1 else facts.m
 
 
-def _one_matrix(op: ir.Operation) -> ContractionFacts | None:
-    """The contraction over one dim with one matrix that `op` is, each dim of which has a loop."""
+def _batch(facts: ContractionFacts) -> tuple[int, ...]:
+    return tuple(loop for loop in facts.batch if facts.sizes[loop] != 1)
+
+
+def _matrices(op: ir.Operation) -> ContractionFacts | None:
+    """The contraction over one dim with matrices that `op` is, each dim of which has a loop."""
     facts = read_contraction(op)
-    if facts is None or len(facts.k) != 1 or any(facts.sizes[loop] != 1 for loop in facts.batch):
+    if facts is None or len(facts.k) != 1:
         return None
     has_loops = all(None not in dims for dims in (facts.left, facts.right, facts.result))
     return facts if has_loops else None
@@ -129,8 +141,8 @@ def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> Ro
     """The product of few rows with a matrix that `op` is; None for another op, for more rows or a
     number of them that is known only at run time, for few weights, for several matrices, and for a
     sum over several dims."""
-    facts = _one_matrix(op)
-    if facts is None:
+    facts = _matrices(op)
+    if facts is None or _batch(facts):
         return None
     sizes = facts.sizes
     found = [
@@ -149,21 +161,27 @@ def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> Ro
 
 
 def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:
-    """The product of more rows, or of any number of them, with a matrix whose columns are innermost
-    in the result; None for another op, for few weights, for several matrices, and for a sum over
-    several dims."""
-    facts = _one_matrix(op)
+    """The product of more rows, or of any number of them, with a matrix, or several, whose columns
+    are innermost in the result; None for another op, for few weights, and for a sum over several
+    dims."""
+    facts = _matrices(op)
     if facts is None or not facts.m or not facts.n:
         return None
     found = RowProduct(facts, 0, 1) if facts.result[-1] in facts.n else RowProduct(facts, 1, 0)
     sizes, columns = facts.sizes, (*found.outer, found.column)
-    # Weights that lie in tiles already have loops of IREE's.
     lies = tuple(loop for loop in found.loops_of(found.weights) if loop not in facts.batch)
-    if lies not in ((*columns, found.depth), (found.depth, *columns)):
+    if lies == (*found.outer, found.depth, found.column):
+        # Weights that lie in tiles already have loops of IREE's.
+        is_tile = _count([sizes[found.column]]) <= WIDEST_TILE
+        if is_tile and any(sizes[loop] != 1 for loop in found.outer):
+            return None
+    elif lies not in ((*columns, found.depth), (found.depth, *columns)):
         return None
     weights = _count(sizes[loop] for loop in (*columns, found.depth))
-    work = weights * _count(sizes[loop] for loop in found.row_loops)
-    is_long = weights >= LEAST_TALL_WEIGHTS and work >= LEAST_TALL_WORK
+    work = weights * _count(sizes[loop] for loop in (*found.row_loops, *found.batch))
+    several = found.batch or sum(sizes[loop] != 1 for loop in found.row_loops) > 1
+    least_work = LEAST_APART_WORK if several else LEAST_TALL_WORK
+    is_long = weights >= LEAST_TALL_WEIGHTS and work >= least_work
     return found if weights >= least_weights or is_long else None
 
 

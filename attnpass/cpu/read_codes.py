@@ -76,6 +76,8 @@ def _refusal(product: RowProduct, machine: Cpu) -> Refusal | None:
     """Why a product gets no loops, or None."""
     if any(op.name == _REGION for op in enclosing(product.op)):
         return Refusal("it stands in a dispatch region already")
+    if product.batch:
+        return Refusal("it is a product with several matrices")
     sources = sources_of(product.op.operands[product.weights]) or []
     if len({read.argument for read in sources}) < len(sources):
         return Refusal("what widens its weights reads a tensor in two orders, or twice")

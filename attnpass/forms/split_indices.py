@@ -71,6 +71,8 @@ class SplitIndices(Pass):
         for cast in collect(module, _is_cast_for_loop, bodies=False):
             _cast_in_loop(cast)
         for loop in collect(module, _is_loop, bodies=False):
+            if not cuda and _gathers(loop):
+                continue
             *before, last = _split_all(loop, whole=not cuda)
             if cuda and (before or _reads_by_index(loop)):
                 copies.attach(last, _SUBGROUP)
@@ -139,6 +141,21 @@ def _split_all(loop: ir.Operation, whole: bool) -> list[ir.Operation]:
             loops.append(_split(loops[-1], *found))
         elif not whole or not make_whole(loops[-1]):
             return loops
+
+
+def _gathers(loop: ir.Operation) -> bool:
+    """Whether a body takes elements from where the elements that it is given say: they lie apart,
+    and a CPU loads them one by one in any loop."""
+    body = body_of(loop)
+
+    def is_given(value: ir.Value) -> bool:
+        op = defining_op(value)
+        if op is None:
+            return value in list(body.arguments)
+        return op.block == body and any(map(is_given, op.operands))
+
+    extracts = [op for op in body_ops(loop) if op.name == "tensor.extract"]
+    return any(is_given(index) for op in extracts for index in list(op.operands)[1:])
 
 
 def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,30 @@ _SHORT_ERF = (
      0.00114092057, 3.8921266e-05),
 )  # fmt: skip
 _SHORT_ERF_IS_ONE = 3.829862833
+# atan(x) / x by powers of x^2, for x up to 1, to 3e-9.
+_SHORT_ATAN = (
+    0.9999999971605454, -0.3333327629198255, 0.19998075281148714, -0.14260016082820906,
+    0.10932341501303093, -0.08349724968301601, 0.05708955593030619, -0.030351864785781172,
+    0.010487649254949306, -0.0017011700640685973,
+)  # fmt: skip
+# asinh(x) / x likewise, for x up to 0.6, to 4e-11.
+_SHORT_ASINH = (
+    0.9999999999664586, -0.1666666547130035, 0.07499929441206218, -0.04462681240653528,
+    0.030199924536563196, -0.021221250158170342, 0.01311365390897601, -0.004821023433225689,
+)  # fmt: skip
+# log2((1 + s) / (1 - s)) / s by powers of s^2, for numbers between the roots of 1/2 and of 2, to
+# 6e-12, and 2^x by those of x, from -1/2 to 1/2, to 3e-9: Chebyshev's.
+_LOG2 = (
+    2.885390081777851, 0.9617966941122649, 0.5770779426603044,
+    0.41220922406110433, 0.31990680380701336, 0.28288502340748234,
+)  # fmt: skip
+_EXP2 = (
+    1.0, 0.6931472067028326, 0.24022650922288757, 0.05550327226670302,
+    0.009618056678524637, 0.0013400428177615838, 0.0001546144469856913,
+)  # fmt: skip
+# Bits of f64 behind its exponent, what makes exponents of shorter floats positive, and exponents
+# that are beyond these.
+_DIGITS, _ABOVE, _MOST_EXPONENT = 52, 1024, 1000.0
 # Above, 1 - erf is less than the last digit of 1; and so for tanh.
 _ERF_IS_ONE, _TANH_IS_ONE, _ERFC_IS_ZERO = 6.5, 20.0, 30.0
 # From where on what is left out of a logarithm, or an exponential, is less than a last digit.
@@ -172,14 +197,21 @@ def _erfc(x: ComputedFloat) -> ComputedFloat:
     return abs(x).if_("olt", 0.5, x.constant(1.0) - _near_erf(x), far)
 
 
+def _is_double(x: ComputedFloat) -> bool:
+    return isinstance(x.value.type, ir.F64Type)
+
+
 def _atan(x: ComputedFloat) -> ComputedFloat:
     size, one = abs(x), x.constant(1.0)
     inverse = one / size
     turn = size.if_("ogt", 1.0, inverse, size)
-    for _ in range(2):
-        # The tangent of half of the angle.
-        turn = turn / ((turn * turn + 1.0).of("math.sqrt") + 1.0)
-    angle = turn * (turn * turn).powers([4 * (-1) ** n / (2 * n + 1) for n in range(13)])
+    factors: Sequence[float] = _SHORT_ATAN
+    if _is_double(x):
+        factors = [4 * (-1) ** n / (2 * n + 1) for n in range(13)]
+        for _ in range(2):
+            # The tangent of half of the angle.
+            turn = turn / ((turn * turn + 1.0).of("math.sqrt") + 1.0)
+    angle = turn * (turn * turn).powers(factors)
     return size.if_("ogt", 1.0, x.constant(math.pi / 2) - angle, angle).signed_as(x)
 
 
@@ -246,6 +278,12 @@ def _cbrt(x: ComputedFloat) -> ComputedFloat:
 
 def _asinh(x: ComputedFloat) -> ComputedFloat:
     size = abs(x)
+    if not _is_double(x):
+        # Of large numbers half of what the logarithm is taken of.
+        root = size + (size * size + 1.0).of("math.sqrt")
+        log = size.if_("olt", _HYPERBOLIC_IS_LOG, root, size).of("math.log")
+        log = size.if_("olt", _HYPERBOLIC_IS_LOG, log, log + math.log(2))
+        return size.if_("olt", 0.6, x * (x * x).powers(_SHORT_ASINH), log.signed_as(x))
     square = size.of("arith.minimumf", _HYPERBOLIC_IS_LOG) * size
     near = _log1p(size + square / ((square + 1.0).of("math.sqrt") + 1.0))
     return size.if_("olt", _HYPERBOLIC_IS_LOG, near, size.of("math.log") + math.log(2)).signed_as(x)
@@ -265,6 +303,11 @@ def _atanh(x: ComputedFloat) -> ComputedFloat:
 
 def _sinh(x: ComputedFloat) -> ComputedFloat:
     size = abs(x)
+    if not _is_double(x):
+        near = x * (x * x).powers([1 / math.factorial(2 * n + 1) for n in range(6)])
+        root = (size * 0.5).of("math.exp")
+        far = root * (root * 0.5) - x.constant(0.5) / (root * root)
+        return size.if_("olt", 1.0, near, far.signed_as(x))
     less = _expm1(size)
     near = (less + less / (less + 1.0)) * 0.5
     return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size)).signed_as(x)
@@ -314,11 +357,47 @@ def _high(x: ComputedFloat) -> ComputedFloat:
 
 
 def _power(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
-    return (x.of("math.log") * y).of("math.exp")
+    return _exp2(_log2_of_short(x) * y)
+
+
+def _log2_of_short(x: ComputedFloat) -> ComputedFloat:
+    """log2, in f64, of what was a shorter float, to 6e-12 of it."""
+    build, i64 = x.build, ir.IntegerType.get_signless(64, x.build.anchor.context)
+    bits = build.convert("arith.bitcast", x.value, i64)
+    # The exponent, above 0: x is it by a number between the roots of 1/2 and of 2.
+    count = build.subi(bits, _bits(math.sqrt(0.5)) - (_ABOVE << _DIGITS))
+    count = build.apply("arith.shrui", count, _DIGITS)
+    power = build.apply("arith.shli", build.subi(count, _ABOVE), _DIGITS)
+    near = ComputedFloat(
+        build, build.convert("arith.bitcast", build.subi(bits, power), x.value.type)
+    )
+    whole = build.apply("arith.ori", count, _bits(2.0**_DIGITS))
+    whole = ComputedFloat(build, build.convert("arith.bitcast", whole, x.value.type))
+    turn = (near - 1.0) / (near + 1.0)
+    log = turn * (turn * turn).powers(_LOG2) + (whole - (2.0**_DIGITS + _ABOVE))
+    log = x.if_("olt", math.inf, log, x)
+    none = x.if_("oeq", 0.0, x.constant(-math.inf), x.constant(math.nan))
+    return x.if_("ogt", 0.0, log, none)
 
 
 def _exp2(x: ComputedFloat) -> ComputedFloat:
-    return (x * math.log(2)).of("math.exp")
+    """2^x, in f64, of exponents that a shorter float is the power for, to 3e-9 of it."""
+    build, i64 = x.build, ir.IntegerType.get_signless(64, x.build.anchor.context)
+    # Added to this number what is no whole number is rounded off, and the rest are its last bits.
+    rounding = 1.5 * 2.0**_DIGITS
+    x = x.within(_MOST_EXPONENT)
+    shifted = x + rounding
+    rest = x - (shifted - rounding)
+    bits = build.convert("arith.bitcast", shifted.value, i64)
+    power = build.addi(build.apply("arith.shli", bits, _DIGITS), _bits(1.0))
+    return rest.powers(_EXP2) * ComputedFloat(
+        build, build.convert("arith.bitcast", power, x.value.type)
+    )
+
+
+def _bits(number: float) -> int:
+    """A positive float's, as a whole number."""
+    return int.from_bytes(struct.pack("<d", number), "little")
 
 
 # In all types, and in f64 alone; the others IREE has code for.

@@ -10,8 +10,8 @@ from ..ir import Builder, is_narrow_float, scalar_number, whole_number
 from ..passes import OpPass
 
 _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
-# From here on all floats are even numbers.
-_ALL_EVEN = 2.0**53
+# From here on all floats of 32 and 64 bits are even numbers.
+_ALL_EVEN = {32: 2.0**24, 64: 2.0**53}
 # Exponents that IREE has products for, and the largest that gets them here.
 _RIGHT = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 _MOST_PRODUCTS = 64
@@ -126,13 +126,10 @@ def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> i
 def _whole_and_odd(build: Builder, number: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Whether a float is a whole number, and an odd one if so. By way of integers: IREE links no
     `floor` for the least CPUs."""
-    f64, i64 = (
-        ir.F64Type.get(build.anchor.context),
-        ir.IntegerType.get_signless(64, build.anchor.context),
-    )
-    wide = number if number.type == f64 else build.cast_float(number, f64)
-    near = build.apply("arith.minimumf", wide, _ALL_EVEN)
-    near = build.apply("arith.maximumf", near, -_ALL_EVEN)
-    whole = build.convert("arith.fptosi", near, i64)
-    is_whole = build.compare_floats("oeq", build.convert("arith.sitofp", whole, f64), near)
+    width = ir.FloatType(number.type).width
+    kind = ir.IntegerType.get_signless(width, number.context)
+    near = build.apply("arith.minimumf", number, _ALL_EVEN[width])
+    near = build.apply("arith.maximumf", near, -_ALL_EVEN[width])
+    whole = build.convert("arith.fptosi", near, kind)
+    is_whole = build.compare_floats("oeq", build.convert("arith.sitofp", whole, number.type), near)
     return is_whole, build.compare("eq", build.apply("arith.andi", whole, 1), 1)

@@ -4,6 +4,9 @@
 // RUN: attn-opt %s --attn-split-indices | FileCheck %s
 // RUN: sed 's/"llvm-cpu", "embedded-elf-x86_64"/"cuda", "cuda-nvptx-fb"/' %s | attn-opt --attn-split-indices | FileCheck %s --check-prefix=CUDA
 // CUDA-COUNT-2: arith.sitofp
+// CUDA-LABEL: func.func @gathered(
+// CUDA-NOT: arith.divsi
+// CUDA: return
 
 module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
   // CHECK-LABEL: func.func @twice(
@@ -47,6 +50,23 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
       %4 = arith.fptosi %3 : f32 to i64
       %5 = arith.index_cast %4 : i64 to index
       %v = tensor.extract %x[%5] : tensor<21xf32>
+      linalg.yield %v : f32
+    } -> tensor<28xf32>
+    return %r : tensor<28xf32>
+  }
+
+  // Elements from where others say lie apart in any loop: divided as they are.
+  // CHECK-LABEL: func.func @gathered(
+  // CHECK: arith.divsi
+  // CHECK: return
+  func.func @gathered(%x: tensor<4x21xf32>, %places: tensor<28xindex>) -> tensor<28xf32> {
+    %width = arith.constant 7 : index
+    %e = tensor.empty() : tensor<28xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%places : tensor<28xindex>) outs(%e : tensor<28xf32>) {
+    ^bb0(%place: index, %o: f32):
+      %0 = linalg.index 0 : index
+      %1 = arith.divsi %0, %width : index
+      %v = tensor.extract %x[%1, %place] : tensor<4x21xf32>
       linalg.yield %v : f32
     } -> tensor<28xf32>
     return %r : tensor<28xf32>

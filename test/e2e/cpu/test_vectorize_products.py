@@ -237,6 +237,47 @@ func.func @NAME(%w: tensor<320x256xf16>, %x: tensor<2xROWSx256xf16>) -> tensor<2
 """
 
 
+# A matrix for each of 13 experts, or one for all: rows that each has, that all share, or of any
+# number.
+_EXPERTS = """
+func.func @NAME(%w: tensor<13xWxKIND>, %x: tensor<XxKIND>) -> tensor<Rxf32> {
+  %zero = arith.constant 0.0 : f32
+  DIM
+  %e = tensor.empty(ROWS) : tensor<Rxf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<Rxf32>) -> tensor<Rxf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(t, e, n, k) -> (XMAP)>,
+      affine_map<(t, e, n, k) -> (WMAP)>, affine_map<(t, e, n, k) -> (RMAP)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<XxKIND>, tensor<13xWxKIND>) outs(%f : tensor<Rxf32>) {
+  ^bb0(%a: KIND, %c: KIND, %o: f32):
+    WIDEN
+    %y = arith.mulf %av, %cv : f32
+    %z = arith.addf %y, %o : f32
+    linalg.yield %z : f32
+  } -> tensor<Rxf32>
+  return %r : tensor<Rxf32>
+}
+"""
+
+
+def _experts(name: str, x: str, w: str, r: str, kind: str = "f32", rows: str = "33") -> str:
+    """Experts' products by the loops of their dims; `rows` of unknown number: ?."""
+    sizes = {"t": rows, "e": "13", "n": "80", "k": "130"}
+    dim = f"%i = arith.constant {x.index('t')} : index\n"
+    dim += f"%rows = tensor.dim %x, %i : tensor<Xx{kind}>" if rows == "?" else ""
+    widen = "".join(f"%{v}v = arith.extf %{v} : {kind} to f32\n" for v in "ac")
+    text = _EXPERTS.replace("DIM", dim).replace("NAME", name)
+    if kind == "f32":
+        text = text.replace("WIDEN", "").replace("%av, %cv", "%a, %c")
+    text = text.replace("WIDEN", widen)
+    text = text.replace("ROWS", "%rows" if rows == "?" else "").replace("KIND", kind)
+    for key, loops in (("XMAP", x), ("WMAP", w), ("RMAP", r)):
+        text = text.replace(key, ", ".join(loops))
+    for key, loops in (("Xx", x), ("13xWx", w), ("Rx", r)):
+        text = text.replace(f"tensor<{key}", f"tensor<{''.join(sizes[one] + 'x' for one in loops)}")
+    return text
+
+
 FORMS = """
 func.func @matvec(%w: tensor<320x256xf32>, %x: tensor<256xf32>) -> tensor<320xf32> {
   %zero = arith.constant 0.0 : f32
@@ -325,6 +366,14 @@ FORMS += "".join(
     _HEADS.replace("NAME", name).replace("ROWS", str(rows))
     for name, rows in (("sequences", 3), ("heads", 33))
 )
+EXPERTS = {
+    "experts": ("etk", "ekn", "ten"),
+    "shared": ("tk", "ekn", "ten"),
+    # Rows of two dims, of which the inner one is the shorter.
+    "steps": ("tek", "nk", "ten"),
+    "any_expert": ("etk", "enk", "etn", "f16", "?"),
+}
+FORMS += "".join(_experts(name, *form) for name, form in EXPERTS.items())
 
 
 @pytest.mark.parametrize("level", ["O0", "O2", "O3"])
@@ -347,6 +396,7 @@ def test_forms(level: str) -> None:
         "any_rows",
         "heads",
         "pairs",
+        *EXPERTS,
     }
     random = np.random.default_rng(9)
 
@@ -372,6 +422,13 @@ def test_forms(level: str) -> None:
     w, x = given((320, 256), (2, 33, 256), kind="f16")
     wanted = (x.astype(np.float64) @ w.astype(np.float64).T).reshape(2, 33, 4, 80)
     check("heads", [w, x], wanted.transpose(0, 2, 1, 3), 1e-3)
+    sizes = {"e": 13, "n": 80, "k": 130}
+    for name, (left, right, result, *kind) in EXPERTS.items():
+        for rows in (1, 70) if kind else (33,):
+            shapes = [[(sizes | {"t": rows})[one] for one in dims] for dims in (right, left)]
+            w, x = given(*map(tuple, shapes), kind=kind[0] if kind else "f32")
+            wanted = np.einsum(f"{left},{right}->{result}", x.astype(np.float64), w)
+            check(name, [w, x], wanted)
     for rows in (1, 40, 131):
         w, x = given((256, 4, 80), (3, rows, 256))
         check("pairs", [w, x], np.einsum("bmk,khn->bhmn", x.astype(np.float64), w))
