@@ -131,9 +131,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         copies_commit();
     };
     const auto sync_part = [&] { asm volatile("bar.sync %0, 128;" ::"r"(PARTS == 1 ? 1 : 1 + warp / 4) : "memory"); };
-    // Loading warps have the barriers, and do not wait for Q.
+    // Loading warps have the barriers. With smaller heads they do not wait for Q.
+    constexpr bool WAITS = HEAD > 96;
+    if (WAITS && warp < WARPS) copy_queries(block_of(blockIdx.x));
     __syncthreads();
-    if (warp < WARPS) copy_queries(block_of(blockIdx.x));
+    if (!WAITS && warp < WARPS) copy_queries(block_of(blockIdx.x));
 
     uint32_t count = 0;  // tiles before
     if (warp >= WARPS) {
