@@ -28,6 +28,7 @@ _SIZES = frozenset(
     )
 )
 _MOST_NUMBERS = 64
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -71,9 +72,12 @@ def _without_unread(proto: onnx.ModelProto) -> onnx.ModelProto:
     for node in proto.graph.node:
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
-        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type):
-            least = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1)).min_output
-            while len(kept.output) > least and kept.output[-1] not in read:
+        version = versions.get(node.domain, 1)
+        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, version):
+            # None of the parts of a Split, and of what a branch gives, is one of these.
+            results = onnx.defs.get_schema(node.op_type, version).outputs
+            optional = {at for at, one in enumerate(results) if one.option == _OPTIONAL}
+            while len(kept.output) - 1 in optional - {0} and kept.output[-1] not in read:
                 kept.output.pop()
         nodes.append(kept)
     return _with_nodes(proto, nodes)

@@ -58,8 +58,8 @@ _EXP2 = (
 _DIGITS, _ABOVE, _MOST_EXPONENT = 52, 1024, 1000.0
 # Above, 1 - erf is less than the last digit of 1; and so for tanh.
 _ERF_IS_ONE, _TANH_IS_ONE, _ERFC_IS_ZERO = 6.5, 20.0, 30.0
-# From where on what is left out of a logarithm, or an exponential, is less than a last digit.
-_HYPERBOLIC_IS_LOG, _HYPERBOLIC_IS_EXP = 1e8, 20.0
+# From where on what is left out of a logarithm is less than a last digit.
+_HYPERBOLIC_IS_LOG = 1e8
 # What is below is 0 to IREE's code for CPUs.
 _LEAST = sys.float_info.min
 # Half of pi in parts of 33 bits, whose products with numbers of 20 bits are exact, and its rest.
@@ -302,27 +302,22 @@ def _atanh(x: ComputedFloat) -> ComputedFloat:
 
 
 def _sinh(x: ComputedFloat) -> ComputedFloat:
-    size = abs(x)
-    if not _is_double(x):
-        near = x * (x * x).powers([1 / math.factorial(2 * n + 1) for n in range(6)])
-        root = (size * 0.5).of("math.exp")
-        far = root * (root * 0.5) - x.constant(0.5) / (root * root)
-        return size.if_("olt", 1.0, near, far.signed_as(x))
-    less = _expm1(size)
-    near = (less + less / (less + 1.0)) * 0.5
-    return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size)).signed_as(x)
+    size, terms = abs(x), 9 if _is_double(x) else 6
+    near = x * (x * x).powers([1 / math.factorial(2 * n + 1) for n in range(terms)])
+    half = _half_exp(size)
+    far = half - x.constant(0.25) / half
+    return size.if_("olt", 1.0, near, far.signed_as(x))
 
 
 def _cosh(x: ComputedFloat) -> ComputedFloat:
-    size = abs(x)
-    power = size.of("math.exp")
-    near = (power + x.constant(1.0) / power) * 0.5
-    return size.if_("olt", _HYPERBOLIC_IS_EXP, near, _half_exp(size))
+    half = _half_exp(abs(x))
+    return half + x.constant(0.25) / half
 
 
 def _half_exp(x: ComputedFloat) -> ComputedFloat:
     """e^x / 2, where e^x itself is beyond the type, too."""
-    return (x - math.log(2)).of("math.exp")
+    root = (x * 0.5).of("math.exp")
+    return root * (root * 0.5)
 
 
 def _clamp(x: ComputedFloat, least: ComputedFloat, most: ComputedFloat) -> ComputedFloat:
@@ -434,7 +429,7 @@ _SHORT: dict[str, Callable[..., ComputedFloat]] = {"math.erf": _short_erf}
 # Those whose exponents need more digits than f32 and 16 bits have.
 _IN_DOUBLES: dict[str, Callable[..., ComputedFloat]] = {"math.exp2": _exp2, "math.powf": _power}
 # Exponents that IREE has products and roots for.
-_EXACT = {-1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 2.0, 3.0}
+_EXACT = {-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0}
 
 
 class LinkedFunctions(OpPass):

@@ -6,7 +6,8 @@ in place, as caches of K and V are, writes the other too. So each is filled with
 cannot tell to be equal. And a global that only constants are stored to has them from the start. And
 it crashes on a `while` whose body does not read a tensor that it is handed. Globals that are stored
 alike at the top of functions it takes for one, whatever is stored in one of them within an op; and
-what is loaded behind such an op for what was loaded before.
+what is loaded behind such an op for what was loaded before. It stores behind an op what is stored
+in front of it, though it is loaded within. Of two stores in a block within an op it has the first.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
 as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
@@ -49,6 +50,7 @@ from ..ir import (
     users,
 )
 from ..ir.builder import fill_builtin_region
+from ..ir.rewrite import erase
 from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE, Op
@@ -97,24 +99,83 @@ def keep_begun(module: ir.Operation) -> list[str]:
 
 def keep_told_apart(module: ir.Operation) -> list[str]:
     """Has ops with a region in which globals are stored have a call behind them of a function that
-    could store in them, too; returns the globals' names. Needs a current context."""
+    could store in them, too, and those in which globals are loaded or stored one in front, where
+    others of their block store in them before; returns the globals' names. Needs a current
+    context."""
     found = {symbol_name(op): op for op in collect(module, _holds_numbers, bodies=False)}
-    stores = collect(module, lambda op: op.name == STORE, bodies=False)
-    calls = collect(module, lambda op: op.name in _CALLS, bodies=False)
-    every = dict.fromkeys(_global_of(op) for op in stores)
-    stored: dict[ir.Operation, dict[str, None]] = {}
-    for op in (*stores, *calls):
+    accesses = collect(module, lambda op: op.name in (LOAD, STORE, *_CALLS), bodies=False)
+    every = dict.fromkeys(_global_of(op) for op in accesses if op.name == STORE)
+    behind: dict[ir.Operation, dict[str, None]] = {}
+    front: dict[ir.Operation, dict[str, None]] = {}
+    for op in accesses:
         # IREE puts what is called in the place of the call.
-        names = [_global_of(op)] if op.name == STORE else list(every)
+        names = every if op.name in _CALLS else [_global_of(op)]
+        known = {name: None for name in names if name in found and name in every}
         for outer in islice(enclosing(op), 1, None):
             if outer.name == _INITIALIZER or "sym_name" in outer.attributes:
                 break
-            stored.setdefault(outer, {}).update((name, None) for name in names if name in found)
-    for outer, names in stored.items():
-        for name in names:
-            callee = {"callee": ir.FlatSymbolRefAttr.get(_storing(found[name]), module.context)}
-            Builder(next_op(outer), outer.location).create("util.call", [], [], callee)
-    return list(dict.fromkeys(name for names in stored.values() for name in names))
+            for places in (front,) if op.name == LOAD else (front, behind):
+                places.setdefault(outer, {}).update(known)
+    stored = _stored_before(front)
+    calls = [
+        (Builder(outer), name)
+        for outer, names in front.items()
+        for name in names
+        if not stored[outer].isdisjoint((name, ""))
+    ]
+    calls += [
+        (Builder(next_op(outer), outer.location), name)
+        for outer, names in behind.items()
+        for name in names
+    ]
+    for build, name in calls:
+        callee = {"callee": ir.FlatSymbolRefAttr.get(_storing(found[name]), module.context)}
+        build.create("util.call", [], [], callee)
+    return list(dict.fromkeys(name for _, name in calls))
+
+
+def keep_last_stores(module: ir.Operation) -> list[ir.Operation]:
+    """Leaves the last of several stores to a global in a block of an op, with nothing between that
+    could read it but loads of the block, which get what is stored; returns the ops with the blocks.
+    Needs a current context."""
+    accesses = collect(module, lambda op: op.name in (LOAD, STORE, *_CALLS), bodies=False)
+    outer = {one for op in accesses for one in islice(enclosing(op), 1, None)}
+    found: list[ir.Operation] = []
+    blocks = {op.block: op.parent for op in accesses if op.name == STORE}
+    for block, parent in blocks.items():
+        if parent is None or parent.name == _INITIALIZER or "sym_name" in parent.attributes:
+            continue
+        last: dict[str, ir.Operation] = {}
+        for op in [view.operation for view in block]:
+            name = _global_of(op) if op.name in (LOAD, STORE) else ""
+            if op.name in _CALLS or op in outer:
+                last.clear()
+            elif op.name == LOAD and name in last:
+                op.results[0].replace_all_uses_with(last[name].operands[0])
+                erase(op)
+            elif op.name == STORE:
+                if name in last:
+                    erase(last[name])
+                    found.append(parent)
+                last[name] = op
+    return list(dict.fromkeys(found))
+
+
+def _stored_before(ops: Collection[ir.Operation]) -> dict[ir.Operation, set[str]]:
+    """The globals in which the ops in front of each of these, in its block, store, '' where they
+    call a function."""
+    found: dict[ir.Operation, set[str]] = {}
+    for block in {op.block: None for op in ops}:
+        stored = set[str]()
+        for view in block:
+            op = view.operation
+            if op in ops:
+                found[op] = set(stored)
+            if op.name == STORE:
+                stored.add(_global_of(op))
+            elif op.name in _CALLS:
+                stored.add("")
+    return found
 
 
 def _holds_numbers(op: ir.Operation) -> bool:
@@ -536,6 +597,7 @@ class OwnBuffers(Pass):
     mends = "what is stored in one global appears in another, or is there from the start"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
+        stored = keep_last_stores(module)
         apart = keep_told_apart(module)
         names = separate(module)
         begun = keep_begun(module)
@@ -554,12 +616,15 @@ class OwnBuffers(Pass):
                 "3.13 lets those that begin equal share a buffer",
                 globals=len(names),
             )
+        for op in stored:
+            why = "only the last of its stores to a global is left: IREE 3.13 has the first"
+            context.report.record(op, "repaired", why)
         for name in apart:
             context.report.record(
                 Op("global", name),
                 "repaired",
-                "a function is called where it may have been stored within an op, which IREE 3.13 "
-                "does not see",
+                "a function is called beside ops within which it is loaded or stored, which IREE "
+                "3.13 does not see",
             )
         for name in begun:
             context.report.record(
@@ -603,7 +668,8 @@ class OwnBuffers(Pass):
             why = "joins a copy of what a kernel writes: IREE 3.13 has it write to any byte"
             context.report.record(op, "repaired", why)
         return bool(
-            apart
+            stored
+            or apart
             or names
             or begun
             or copied

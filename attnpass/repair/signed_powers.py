@@ -13,7 +13,7 @@ _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
 # From here on all floats of 32 and 64 bits are even numbers.
 _ALL_EVEN = {32: 2.0**24, 64: 2.0**53}
 # Exponents that IREE has products for, and the largest that gets them here.
-_RIGHT = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
+_RIGHT = (-1, -0.5, 0, 0.5, 1, 2, 3)
 _MOST_PRODUCTS = 64
 
 

@@ -1,11 +1,14 @@
 // A global that gets what another holds gets a copy. Behind an op within which one is stored, a
 // function is called that seems to store in it; one that is stored at the top of functions is left.
+// It is called in front, too, where one that is loaded within the op is stored there. Of two stores
+// in a block within an op the last is left.
 
 // RUN: attn-opt %s --attn-own-buffers --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// WHY-COUNT-1: a function is called where it may have been stored
+// WHY-COUNT-1: only the last of its stores to a global is left
+// WHY-COUNT-2: a function is called beside ops within which it is loaded or stored
 // WHY-COUNT-1: stores a copy: IREE 3.13 takes the global
-// WHY-NOT: {{a function|stores a copy}}
+// WHY-NOT: {{only the last|a function|stores a copy}}
 
 // CHECK: util.global private mutable @within : tensor<?x2xi8>
 // CHECK-NEXT: util.func private @__attn_store_within() attributes {inlining_policy = #util.inline.never}
@@ -25,10 +28,11 @@ util.global private mutable @now = #util.uninitialized : tensor<2xi8>
 func.func @main(%x: tensor<2xi8>, %rows: tensor<?x2xi8>, %is_first: i1) -> tensor<2xi8> {
   scf.if %is_first {
     util.global.store %rows, @within : tensor<?x2xi8>
+    util.global.store %rows, @within : tensor<?x2xi8>
   }
   // CHECK: scf.if
-  // CHECK: util.global.store %{{.*}}, @within
-  // CHECK: }
+  // CHECK-NEXT: util.global.store %{{.*}}, @within
+  // CHECK-NEXT: }
   // CHECK: util.call @__attn_store_within()
   // CHECK: %[[NOW:.*]] = util.global.load @now
   // CHECK: %[[COPY:.*]] = flow.dispatch.region
@@ -41,4 +45,27 @@ func.func @main(%x: tensor<2xi8>, %rows: tensor<?x2xi8>, %is_first: i1) -> tenso
   %sum = arith.addi %now, %x : tensor<2xi8>
   util.global.store %sum, @now : tensor<2xi8>
   return %sum : tensor<2xi8>
+}
+
+// CHECK-LABEL: func.func @front(
+// CHECK: util.global.store %{{.*}}, @front_of_it
+// CHECK-NEXT: util.call @__attn_store_front_of_it()
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: util.global.load @front_of_it
+// CHECK-NOT: util.call
+// CHECK: return
+util.global private mutable @front_of_it = #util.uninitialized : tensor<2xi8>
+util.global private mutable @left = #util.uninitialized : tensor<2xi8>
+func.func @front(%x: tensor<2xi8>, %is_first: i1) -> tensor<2xi8> {
+  util.global.store %x, @front_of_it : tensor<2xi8>
+  %y = scf.if %is_first -> tensor<2xi8> {
+    %front = util.global.load @front_of_it : tensor<2xi8>
+    %left = util.global.load @left : tensor<2xi8>
+    %sum = arith.addi %front, %left : tensor<2xi8>
+    scf.yield %sum : tensor<2xi8>
+  } else {
+    scf.yield %x : tensor<2xi8>
+  }
+  util.global.store %y, @left : tensor<2xi8>
+  return %y : tensor<2xi8>
 }

@@ -396,6 +396,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             node("MatMulInteger", ["a", "b"], ["whole"]),
             node("Add", ["whole", "many"], ["sum"]),
             node("Neg", ["sum"], ["negated"]),
+            node("Split", ["x"], ["part", "second", "third"], axis=1, num_outputs=3),
         ],
         [
             ("x", kind, ["b", 6, 4, 5]),
@@ -416,6 +417,7 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
             *((name, kind, ["b", 6, 4, 5]) for name in ("bounded", "larger", "rest", "soft")),
             ("pooled", onnx.TensorProto.UINT8, [2, 4, 4]),
             *((name, onnx.TensorProto.INT32, [2, 3, 5]) for name in ("whole", "negated")),
+            ("second", kind, ["b", 2, 4, 5]),
         ],
         20,
         {
@@ -435,7 +437,8 @@ def test_ops_that_iree_gets_wrong_or_lacks() -> None:
     )
     x[0, 0, 0, :2] = 0.0, -0.0
     results = attnpass.onnx.compile(model)(x, grid, a, b)
-    *results, rest, soft, pooled, whole, negated = results
+    *results, rest, soft, pooled, whole, negated, second = results
+    assert np.array_equal(second, x[:, 2:4])
     assert np.array_equal(negated, -whole - (2**25 + 1))
     assert np.array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))
     lrn, vector, wrap, cut, grids, product, q, power, *unsigned, same, bounded, larger = results

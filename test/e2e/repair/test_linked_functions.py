@@ -39,7 +39,11 @@ WANTED: dict[str, Callable[..., np.ndarray]] = {
     "tan": np.tan,
     "tanh": np.tanh,
     "trunc": np.trunc,
+    "by_2": lambda x: 1 / (x * x),
+    "by_3_4": lambda x: np.power(x, 0.75),
 }
+# Powers by known numbers.
+EXPONENTS = {"by_2": -2.0, "by_3_4": 0.75}
 ALWAYS = (
     *(
         "acosh",
@@ -58,10 +62,27 @@ ALWAYS = (
         "sinh",
         "tan",
         "trunc",
+        *EXPONENTS,
     ),
 )
 OF_TWO = ("atan2", "powf", "remf")
-ENDS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-12, 30.0, -30.0, np.inf, -np.inf, np.nan, 1e5]
+ENDS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.5,
+    -2.5,
+    1e-12,
+    30.0,
+    -30.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e5,
+    39.28379,
+]
 
 
 def _function(name: str, kind: str, size: int) -> str:
@@ -69,7 +90,8 @@ def _function(name: str, kind: str, size: int) -> str:
     tensor = f"tensor<{size}x{kind}>"
     given = "%a, %b" if name in OF_TWO else "%a"
     given += " to [%low, %high]" if name == "clampf" else ""
-    dialect = "arith" if name == "remf" else "math"
+    given += ", %power" if name in EXPONENTS else ""
+    op = {"remf": "arith.remf", **dict.fromkeys(EXPONENTS, "math.powf")}.get(name, f"math.{name}")
     return f"""
     func.func @{name}_{kind}(%x: {tensor}, %y: {tensor}) -> {tensor} {{
       %e = tensor.empty() : {tensor}
@@ -78,7 +100,8 @@ def _function(name: str, kind: str, size: int) -> str:
       ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
         %low = arith.constant -2.5 : {kind}
         %high = arith.constant 1.0 : {kind}
-        %r = {dialect}.{name} {given} : {kind}
+        %power = arith.constant {EXPONENTS.get(name, 1.0)} : {kind}
+        %r = {op} {given} : {kind}
         linalg.yield %r : {kind}
       }} -> {tensor}
       return %0 : {tensor}
@@ -95,7 +118,7 @@ def test_functions_without_a_library() -> None:
     cases = [
         ("exp2", "f32"),
         ("exp2", "f16"),
-        *((name, "f64") for name in WANTED if name != "exp2"),
+        *((name, "f64") for name in WANTED if name not in ("exp2", *EXPONENTS)),
     ] + [(name, kind) for name in ALWAYS for kind in ("f32", "f16")]
     text = "".join(_function(name, kind, len(x)) for name, kind in cases)
     flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]

@@ -102,32 +102,45 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def test_globals_keep_what_is_stored_in_them_of_others_and_within_ops() -> None:
-    """`last` gets what `now` held, `kept` what it held itself, and `first` a number in a branch."""
+    """`last` gets what `now` held, `kept` what it held itself, and `first` a number in a branch,
+    where `front` is read that is stored in front of it, and something is stored in `twice` twice.
+    """
     program = compile_text(
         """
 util.global private mutable @now = dense<[1.0, 2.0]> : tensor<2xf32>
 util.global private mutable @last = dense<[3.0, 4.0]> : tensor<2xf32>
 util.global private mutable @kept = dense<[5.0, 6.0]> : tensor<2xf32>
 util.global private mutable @first = dense<7.0> : tensor<2xf32>
-func.func @main(%x: tensor<2xf32>, %is_first: i1) -> tensor<8xf32> {
+util.global private mutable @front = dense<0.0> : tensor<2xf32>
+util.global private mutable @twice = dense<0.0> : tensor<2xf32>
+func.func @main(%x: tensor<2xf32>, %is_first: i1) -> tensor<12xf32> {
+  util.global.store %x, @front : tensor<2xf32>
   %now = util.global.load @now : tensor<2xf32>
   %last = util.global.load @last : tensor<2xf32>
   util.global.store %now, @last : tensor<2xf32>
   %next = tensor.insert_slice %x into %now[0] [2] [1] : tensor<2xf32> into tensor<2xf32>
   util.global.store %next, @now : tensor<2xf32>
   %kept = util.global.load @kept : tensor<2xf32>
-  scf.if %is_first {
+  %seen = scf.if %is_first -> tensor<2xf32> {
+    util.global.store %x, @twice : tensor<2xf32>
+    util.global.store %now, @twice : tensor<2xf32>
+    %front = util.global.load @front : tensor<2xf32>
     util.global.store %x, @kept : tensor<2xf32>
     %all = arith.constant dense<[[8.0, 9.0], [8.5, 9.5]]> : tensor<2x2xf32>
     %some = tensor.extract_slice %all[1, 0] [1, 2] [1, 1] : tensor<2x2xf32> to tensor<2xf32>
     util.global.store %some, @first : tensor<2xf32>
+    scf.yield %front : tensor<2xf32>
+  } else {
+    scf.yield %x : tensor<2xf32>
   }
   %during = util.global.load @kept : tensor<2xf32>
   util.global.store %kept, @kept : tensor<2xf32>
   %first = util.global.load @first : tensor<2xf32>
-  %r = tensor.concat dim(0) %last, %kept, %during, %first
-      : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<8xf32>
-  return %r : tensor<8xf32>
+  %twice = util.global.load @twice : tensor<2xf32>
+  %r = tensor.concat dim(0) %last, %kept, %during, %first, %seen, %twice
+      : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+      -> tensor<12xf32>
+  return %r : tensor<12xf32>
 }
 """,
         mode="cost",
@@ -136,11 +149,12 @@ func.func @main(%x: tensor<2xf32>, %is_first: i1) -> tensor<8xf32> {
 
     config = runtime.Config("local-sync")
     main = load(config, program)["main"]
-    first = [7, 7]
+    first, twice = [7, 7], [0, 0]
     for last, x, branch in (([3, 4], 10, False), ([1, 2], 20, True), ([10, 10], 30, False)):
         given = to_iree(config.device, np.full(2, x, np.float32))
         first = [8.5, 9.5] if branch else first
-        wanted = [*last, 5, 6, *([x, x] if branch else [5, 6]), *first]
+        twice = [10, 10] if branch else twice
+        wanted = [*last, 5, 6, *([x, x] if branch else [5, 6]), *first, x, x, *twice]
         assert np.array_equal(main(given, int(branch)).to_host(), wanted)
 
 
