@@ -106,7 +106,7 @@ def _parts(before: Sequence[Size], after: Sequence[Size]) -> tuple[list[_Cut], l
         if ends[1:] != [size]:
             known = [end for end in ends if isinstance(end, int)]
             size = min(known, default=0)
-            if len(known) < 2 or max(known) % size:
+            if len(known) < 2 or not size or max(known) % size:
                 return None
         for left, parts in sides:
             parts[len(left) - 1].insert(0, size)

@@ -146,16 +146,13 @@ def _split_all(loop: ir.Operation, whole: bool) -> list[ir.Operation]:
 def _gathers(loop: ir.Operation) -> bool:
     """Whether a body takes elements from where the elements that it is given say: they lie apart,
     and a CPU loads them one by one in any loop."""
-    body = body_of(loop)
-
-    def is_given(value: ir.Value) -> bool:
-        op = defining_op(value)
-        if op is None:
-            return value in list(body.arguments)
-        return op.block == body and any(map(is_given, op.operands))
-
-    extracts = [op for op in body_ops(loop) if op.name == "tensor.extract"]
-    return any(is_given(index) for op in extracts for index in list(op.operands)[1:])
+    given: set[ir.Value] = set(body_of(loop).arguments)
+    for op in body_ops(loop):
+        if op.name == "tensor.extract" and given & set(list(op.operands)[1:]):
+            return True
+        if given & set(op.operands):
+            given.update(op.results)
+    return False
 
 
 def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:

@@ -611,7 +611,10 @@ def _order(
             read = [own[loop] for loop in dims if loop is not None]
             if is_whole(value) and len(read) > len(whole):
                 whole = read
-    order = sorted(sizes, key=lambda loop: whole.index(loop) if loop in whole else -1)
+    # Loops that are not read from a buffer are farther, those that are summed the nearest of them.
+    order = sorted(
+        sizes, key=lambda loop: whole.index(loop) if loop in whole else (loop in summed) - 2
+    )
     return not whole or whole[-1] in summed, order
 
 

@@ -130,19 +130,32 @@ def _is_read_again(value: ir.Value) -> bool:
 
 def _is_of_product(value: ir.Value) -> bool:
     """Whether elementwise ops and reshapes make a value of a product."""
-    op = defining_op(value)
-    if op is None or not (is_elementwise(op) or op.name in RESHAPES):
-        return is_contraction(op)
-    return any(map(_is_of_product, op.operands))
+    left, seen = [value], {value}
+    while left:
+        op = defining_op(left.pop())
+        if is_contraction(op):
+            return True
+        if op is not None and _passes(op):
+            new = set(op.operands) - seen
+            seen |= new
+            left += new
+    return False
 
 
 def _is_for_product(value: ir.Value, steps: int = 8) -> bool:
     """Whether a product reads what elementwise ops and reshapes, up to so many, make of a value."""
-    for op in users(value) if steps else ():
-        passes = is_elementwise(op) or op.name in RESHAPES
-        if is_contraction(op) or (passes and _is_for_product(op.results[0], steps - 1)):
+    left = seen = {value}
+    for _ in range(steps):
+        readers = [op for one in left for op in users(one)]
+        if any(map(is_contraction, readers)):
             return True
+        left = {op.results[0] for op in readers if _passes(op)} - seen
+        seen = seen | left
     return False
+
+
+def _passes(op: ir.Operation) -> bool:
+    return is_elementwise(op) or op.name in RESHAPES
 
 
 def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:

@@ -51,7 +51,8 @@ func.func @groups(%h: tensor<?x12x6x8xf16>) -> tensor<?x12x6x8xf32> {
   return %r : tensor<?x12x6x8xf32>
 }
 
-// Five groups of twelve channels, sums of an argument, and what is not summed.
+// Five groups of twelve channels, sums of an argument, and what is not summed; no elements, of which
+// no size is a multiple.
 //
 // CHECK-LABEL: func.func @left(
 // CHECK-NOT: tensor<{{.*}}x3x{{.*}}xf32>
@@ -78,5 +79,12 @@ func.func @left(%x: tensor<2x12x10xf32>, %y: tensor<2x12x6x8xf32>) -> (tensor<2x
     linalg.yield %t : f32
   } -> tensor<2x4xf32>
   return %s, %r, %u : tensor<2x5xf32>, tensor<2x4x144xf32>, tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @none(
+// CHECK: tensor.expand_shape {{.*}} into tensor<2x0x2xf32>
+func.func @none(%x: tensor<2x0x4xf32>) -> tensor<2x0x2xf32> {
+  %j = tensor.collapse_shape %x [[0, 1, 2]] : tensor<2x0x4xf32> into tensor<0xf32>
+  %g = tensor.expand_shape %j [[0, 1, 2]] output_shape [2, 0, 2] : tensor<0xf32> into tensor<2x0x2xf32>
+  return %g : tensor<2x0x2xf32>
 }
 }
