@@ -22,7 +22,9 @@ from ..ir.contractions import ContractionFacts, read_contraction
 from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
+    FEWEST_ROWS,
     LEAST_APART_WORK,
+    LEAST_ROW_WEIGHTS,
     LEAST_TALL_WEIGHTS,
     LEAST_TALL_WORK,
     LEAST_WEIGHTS,
@@ -155,9 +157,10 @@ def read_row_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> Ro
         return None
     # Of two vectors of numbers the longer one is the weights.
     counts = [_count(sizes[loop] for loop in (one.column, *one.outer)) for one in found]
-    count = max(counts)
-    few = count * _count([sizes[facts.k[0]]]) < least_weights
-    return None if few else found[counts.index(count)]
+    product = found[counts.index(max(counts))]
+    if product.is_deep and product.count <= FEWEST_ROWS:
+        least_weights = min(least_weights, LEAST_ROW_WEIGHTS * product.count)
+    return product if max(counts) * _count([sizes[facts.k[0]]]) >= least_weights else None
 
 
 def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> RowProduct | None:

@@ -18,6 +18,8 @@ from .workgroups import busy, divisors, reached
 MOST_ROWS = 16
 # Weights that are worth a kernel of ours.
 LEAST_WEIGHTS = 1 << 16
+# The same for each of very few rows whose weights lie as (columns, depth), which IREE's tiles turn.
+FEWEST_ROWS, LEAST_ROW_WEIGHTS = 4, 1 << 12
 # Fewer weights of more rows, and how many multiplications these are (pixels of convolutions).
 LEAST_TALL_WEIGHTS, LEAST_TALL_WORK = 1 << 12, 1 << 22
 # The same where rows have several dims, or matrices of their own, which IREE tiles worse.

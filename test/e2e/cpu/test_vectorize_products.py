@@ -361,6 +361,17 @@ func.func @any_rows(%w: tensor<320x256xf32>, %x: tensor<?x256xf32>) -> tensor<?x
       outs(%f : tensor<?x320xf32>) -> tensor<?x320xf32>
   return %r : tensor<?x320xf32>
 }
+// Few weights of fewer rows, of odd sizes.
+func.func @small(%w: tensor<91x137xf32>, %x: tensor<3x137xf32>) -> tensor<3x91xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x91xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x91xf32>) -> tensor<3x91xf32>
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %w : tensor<3x137xf32>, tensor<91x137xf32>)
+      outs(%f : tensor<3x91xf32>) -> tensor<3x91xf32>
+  return %r : tensor<3x91xf32>
+}
 """
 FORMS += "".join(
     _HEADS.replace("NAME", name).replace("ROWS", str(rows))
@@ -396,6 +407,7 @@ def test_forms(level: str) -> None:
         "any_rows",
         "heads",
         "pairs",
+        "small",
         *EXPERTS,
     }
     random = np.random.default_rng(9)
@@ -414,6 +426,8 @@ def test_forms(level: str) -> None:
     w, x = given((320, 256), (2, 3, 256), kind="f16")
     wanted = (x.astype(np.float64) @ w.astype(np.float64).T).reshape(2, 3, 4, 80)
     check("sequences", [w, x], wanted.transpose(0, 2, 1, 3), 1e-3)
+    w, x = given((91, 137), (3, 137))
+    check("small", [w, x], x.astype(np.float64) @ w.T)
     w, x = given((320, 256), (256, 5))
     check("in_front", [w, x], w.astype(np.float64) @ x)
     w, x = given((320, 256), (2, 256))

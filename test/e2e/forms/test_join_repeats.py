@@ -71,6 +71,7 @@ def test_weights_of_images(kind: str, by_columns: bool, unknown: bool, level: st
     )
     told = [record.reason for record in report.found("fitted")]
     assert any("repeats along one dim" in reason for reason in told)
+    assert any("reads what matrices of few rows share" in reason for reason in told)
     got = run_module(program, [x, np.ascontiguousarray(w.T) if by_columns else w])
     wanted = (x.astype(float) @ w.astype(float)).reshape(got.shape)
     assert rel_error(got, wanted) < _ERRORS[kind]
