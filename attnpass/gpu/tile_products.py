@@ -7,8 +7,10 @@ one behind the other, become (tiles, `TILE`): the factor that has them is copied
 and what of the result belongs to no row is cut off. Beside rows of an unknown number, and in f32,
 whose tiles of threads divide known sizes, too, an odd number of columns (a vocabulary) is filled
 up. The copies leave what they do not fill as it is: each element of a product depends on its own
-row and column only. Elementwise ops that take nothing but the product and values without rows (a
-rounding, a bias) move in front of the cut, where IREE fuses them into the product.
+row and column only. But for a depth in f32 that no tile divides, which is filled up with zeros
+first: IREE multiplies one row and column of it after the other. Elementwise ops that take nothing
+but the product and values without rows (a rounding, a bias) move in front of the cut, where IREE
+fuses them into the product.
 """
 
 from __future__ import annotations
@@ -40,11 +42,12 @@ from ..ir import (
     users,
 )
 from ..ir import product as total
-from ..ir.contractions import NAMED, read_contraction
+from ..ir.contractions import NAMED, ContractionFacts, read_contraction
+from ..ir.padding import is_padded_in_place, padded_to
 from ..kernels import kernels_in
 from ..layout.rules import Refusal
 from ..layout.rules.loop_nest import loops_of, peel_broadcasts
-from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE, LOW
+from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE, LOW, are_few
 from ..passes import PassContext, TargetPass
 
 TILE = 128
@@ -52,6 +55,8 @@ TILE = 128
 _WHOLE = 64
 # What the depth and the other matrix's rows or columns must divide by for a kernel of 16 bits.
 _DEPTH, _COLUMNS = 32, 64
+# Below this depth copies cost what they gain; from these on it is filled up to larger tiles.
+_LEAST_FILLED, _FILLS = 16, ((256, 32), (64, 16), (0, LEAST_DEPTH))
 
 Read = tuple[ir.Value, maps.Positions]
 
@@ -189,6 +194,36 @@ def _is_own(loop: int, side: int, reads: Sequence[Read], sizes: Sequence[Size]) 
 
 def _divides(step: int, size: Size) -> bool:
     return isinstance(size, int) and size % step == 0
+
+
+def full_depth(facts: ContractionFacts) -> int:
+    """The depth that the one of an f32 product is filled up to; 0 where it stays."""
+    operands = list(facts.op.operands)
+    if len(facts.k) != 1 or any(element_type_name(value) != "f32" for value in operands):
+        return 0
+    depth = facts.sizes[facts.k[0]]
+    if not isinstance(depth, int) or depth < _LEAST_FILLED or depth % LEAST_DEPTH == 0:
+        return 0
+    if any(are_few([facts.sizes[loop] for loop in side]) for side in (facts.m, facts.n)):
+        return 0
+    if facts.kept[-1] in facts.batch or None in (*facts.left, *facts.right):
+        return 0
+    step = next(step for least, step in _FILLS if depth >= least)
+    return -(-depth // step) * step
+
+
+def _filled_up(facts: ContractionFacts, depth: int) -> ir.Value:
+    """The result of a product whose factors have zeros behind their depth."""
+    op, build = facts.op, Builder(facts.op)
+    zero = build.constant_number(0, element_type(op.results[0]))
+    reads: list[Read] = []
+    for value, dims in zip(list(op.operands)[:2], (facts.left, facts.right), strict=True):
+        at = dims.index(facts.k[0])
+        wanted = [depth if dim == at else size for dim, size in enumerate(sizes_of(value))]
+        in_place = is_padded_in_place(value, [at])
+        reads.append((padded_to(build, value, wanted, zero, in_place), dims))
+    reads.append((op.operands[2], facts.result))
+    return copy_product(op, reads, len(facts.sizes), build)
 
 
 def view_as_tiles(product: TiledProduct) -> ir.Operation:
@@ -351,6 +386,13 @@ class TileProducts(TargetPass):
         # Without attention those of 16 bits are IREE's, with its own tiles.
         wide = not (find_ops(module) or kernels_in(module))
         replaced: list[ir.Operation] = []
+        for op in collect(module, lambda op: op.name in NAMED):
+            facts = read_contraction(op)
+            if facts is not None and (depth := full_depth(facts)):
+                why = f"its depth of {facts.sizes[facts.k[0]]} is filled up to {depth} with zeros"
+                context.report.record(op, "fitted", why, kind="contraction", depth=depth)
+                op.results[0].replace_all_uses_with(_filled_up(facts, depth))
+                replaced.append(op)
         for product in find(module):
             if wide and element_type_name(product.op.operands[0]) != "f32":
                 continue

@@ -1,6 +1,6 @@
 // On NVIDIA GPUs an unknown number of rows of a product of floats, or one that fills no tile, becomes
 // whole tiles, with the elementwise ops behind it that read nothing else with rows. Few rows or
-// whole tiles of them, odd depths, sums that go on, products of 16 bits without attention and other targets
+// whole tiles of them, odd depths in 16 bits, sums that go on, products of 16 bits without attention and other targets
 // stay; so do an odd, known number of columns, except beside an unknown one of rows.
 
 // RUN: attn-opt %s --attn-tile-products=target=sm_80 --remarks 2> %t.txt | FileCheck %s
@@ -182,6 +182,19 @@ func.func @wide(%x: tensor<?x256xf32>, %w: tensor<256x512xf32>) -> tensor<?x512x
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x512xf32>) -> tensor<?x512xf32>
   %p = linalg.matmul ins(%x, %w : tensor<?x256xf32>, tensor<256x512xf32>) outs(%z : tensor<?x512xf32>) -> tensor<?x512xf32>
   return %p : tensor<?x512xf32>
+}
+
+// An odd depth in f32: zeros behind both factors, 4 at a time or in larger steps. 15 stay.
+// CHECK-LABEL: func.func @odd_depths
+// CHECK: linalg.contract {{.*}} : tensor<96x160xf32>, tensor<160x512xf32>
+// CHECK: linalg.matmul {{.*}} : tensor<96x15xf32>, tensor<15x512xf32>
+func.func @odd_depths(%x: tensor<96x157xf32>, %w: tensor<157x512xf32>, %y: tensor<96x15xf32>, %v: tensor<15x512xf32>) -> (tensor<96x512xf32>, tensor<96x512xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<96x512xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<96x512xf32>) -> tensor<96x512xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<96x157xf32>, tensor<157x512xf32>) outs(%z : tensor<96x512xf32>) -> tensor<96x512xf32>
+  %r = linalg.matmul ins(%y, %v : tensor<96x15xf32>, tensor<15x512xf32>) outs(%z : tensor<96x512xf32>) -> tensor<96x512xf32>
+  return %p, %r : tensor<96x512xf32>, tensor<96x512xf32>
 }
 
 // CHECK-LABEL: func.func @left

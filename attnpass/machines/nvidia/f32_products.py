@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -74,7 +75,7 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
         return Refusal(f"it has a {own}")
     if not facts.m or not facts.n or not facts.k:
         return Refusal("it is no product of matrices")
-    if any(_are_few([facts.sizes[loop] for loop in side]) for side in (facts.m, facts.n)):
+    if any(are_few([facts.sizes[loop] for loop in side]) for side in (facts.m, facts.n)):
         return Refusal(f"fewer than {_FEW} rows or columns have kernels of IREE's")
     last = facts.kept[-1]
     depth = max(facts.k, key=lambda loop: max(_steps(facts.sizes[loop], _DEPTHS), default=0))
@@ -103,7 +104,8 @@ def configuration(facts: ContractionFacts, target: Target) -> dict[str, str] | R
     return {"compilation_info": info}
 
 
-def _are_few(sizes: list[Size]) -> bool:
+def are_few(sizes: Sequence[Size]) -> bool:
+    """Whether so many rows, or columns, have kernels of IREE's own."""
     rows = product(sizes)
     return isinstance(rows, int) and rows < _FEW
 

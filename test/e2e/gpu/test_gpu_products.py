@@ -141,6 +141,27 @@ def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
     assert WIDE[sums] in found.reason
 
 
+# A depth that no tile divides, with rows that tiles divide, and an unknown number of them.
+@pytest.mark.parametrize("depth", [67, 333])
+@pytest.mark.parametrize("rows", ["64", "?"])
+def test_odd_depths_of_f32_products(depth: int, rows: str) -> None:
+    left, right, out = f"{rows}x{depth}xf32", f"{depth}x96xf32", f"{rows}x96xf32"
+    count = "%rows" if rows == "?" else ""
+    text = f"""func.func @main(%q: tensor<{left}>, %k: tensor<{right}>) -> tensor<{out}> {{
+      %zero = arith.constant 0.0 : f32
+      %c0 = arith.constant 0 : index
+      %rows = tensor.dim %q, %c0 : tensor<{left}>
+      %empty = tensor.empty({count}) : tensor<{out}>
+      %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<{out}>) -> tensor<{out}>
+      %r = linalg.matmul ins(%q, %k : tensor<{left}>, tensor<{right}>)
+          outs(%start : tensor<{out}>) -> tensor<{out}>
+      return %r : tensor<{out}>
+    }}"""
+    report = attnpass.Report()
+    check(text, [(64, depth), (depth, 96)], "mk,kn->mn", np.float32, "O2", report)
+    assert f"its depth of {depth} is filled up" in report.to_text()
+
+
 @pytest.mark.parametrize("kind", ["f16", "f32"])
 def test_computed_f32_factors_in_tiles_of_threads(kind: str) -> None:
     """A cast of the first factor, or another elementwise op, in the product's kernel."""
