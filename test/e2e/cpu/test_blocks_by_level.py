@@ -58,7 +58,7 @@ STEP_LOOPS = {DECODE: 1, BY_DEPTH: 6}
 ENCODERS = {"layers": 1, "width": 256, "count": 4, "hidden": 512, "behind": True}
 # Products of the same sizes have one kernel.
 LAYERS = (
-    Layer("decode", "decode", SIZES, STEP, STEP_LOOPS, {DECODE: 1, BY_COLUMN: 6}),
+    Layer("decode", "decode", SIZES, STEP, STEP_LOOPS, STEP_LOOPS),
     Layer(
         "bert",
         "encoders",

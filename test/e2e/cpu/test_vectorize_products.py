@@ -150,7 +150,8 @@ PRODUCTS = (
     # Few weights of many rows.
     Product("pixels", 1200, 64, 80, True, behind=True),
     # Few weights, and columns that are no whole vectors.
-    Product("small", 2, 64, 128, True, loops=False),
+    Product("few", 2, 64, 128, True),
+    Product("small", 2, 32, 64, True, loops=False),
     Product("uneven", 2, 131, 520, False, loops=False),
     Product("uneven_many", 40, 131, 520, True, loops=False),
 )
