@@ -171,3 +171,29 @@ func.func @sequences(%q: tensor<?x16x577x64xf16>, %k: tensor<?x16x577x64xf16>, %
   } -> tensor<?x16x577x64xf16>
   return %r : tensor<?x16x577x64xf16>
 }
+
+// -----
+
+#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
+#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
+#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
+#s = affine_map<(b, m, n, k1, k2) -> ()>
+#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
+
+// The same, sequences and heads as one dim: a view says how many heads there are.
+// CHECK-LABEL: func.func @joined(
+// CHECK: hal.dispatch.extern "attention_f16_d64{{(_wide)?}}"
+func.func @joined(%q: tensor<?x16x577x64xf16>, %k: tensor<?x16x577x64xf16>, %v: tensor<?x16x577x64xf16>) -> tensor<?x577x64xf16> {
+  %c0 = arith.constant 0 : index
+  %scale = arith.constant 0.125 : f32
+  %qs = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<?x16x577x64xf16> into tensor<?x577x64xf16>
+  %ks = tensor.collapse_shape %k [[0, 1], [2], [3]] : tensor<?x16x577x64xf16> into tensor<?x577x64xf16>
+  %vs = tensor.collapse_shape %v [[0, 1], [2], [3]] : tensor<?x16x577x64xf16> into tensor<?x577x64xf16>
+  %count = tensor.dim %qs, %c0 : tensor<?x577x64xf16>
+  %e = tensor.empty(%count) : tensor<?x577x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%qs, %ks, %vs, %scale : tensor<?x577x64xf16>, tensor<?x577x64xf16>, tensor<?x577x64xf16>, f32) outs(%e : tensor<?x577x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x577x64xf16>
+  return %r : tensor<?x577x64xf16>
+}

@@ -14,7 +14,16 @@ from ...attention.scores import NATURAL_SCORES
 from ...attention.sinks import AttentionWithSink, with_sink
 from ...attention.visible_keys import Mask, find_mask, mask_words
 from ...attention.widening import wide_type
-from ...ir import Refusal, Size, element_bytes, element_type_name, maps, product, ranked_shape
+from ...ir import (
+    Refusal,
+    Size,
+    SizeProduct,
+    element_bytes,
+    element_type_name,
+    maps,
+    product,
+    ranked_shape,
+)
 from ...ir.limits import ASSUMED_HEADS, ASSUMED_SEQUENCES
 from ...machines import Target, widening_seconds
 from .. import Offer
@@ -23,6 +32,7 @@ from .manifest import BY_BLOCK, Kernel, load_kernels
 from .places import (
     HeadPlace,
     common_places,
+    factors_of,
     is_cut_out,
     is_moved,
     result_place,
@@ -640,7 +650,11 @@ def _elements(facts: AttentionFacts, name: str) -> int:
 def _assumed_heads(facts: AttentionFacts, rows: int) -> int:
     """Heads of so many rows, where the number of sequences is not known: of some sequences, whose
     kernel loses less for one than that for one does for many; or of about one, in decode."""
-    known = math.prod(facts.sizes[dim] or 1 for dim in facts.batch)
+    # Joined dims are what a view in front joins.
+    sizes = zip(facts.map_of("query"), factors_of(facts.value("query")), strict=True)
+    heads = product([size for dim, size in sizes if dim in facts.batch])
+    factors = heads.factors if isinstance(heads, SizeProduct) else ()
+    known = math.prod(factor for factor in factors if isinstance(factor, int))
     return max(ASSUMED_HEADS, ASSUMED_SEQUENCES * known if rows > _FEW_ROWS else 0)
 
 
