@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -76,9 +77,7 @@ def _parts(facts: ContractionFacts, target: Target) -> int:
     rows, lines = sizes[facts.m[-1]], sizes[facts.n[-1]]
     if facts.kept[-1] in facts.m:
         rows, lines = lines, rows
-    depth, count = sizes[along], 1
-    for loop in facts.kept:
-        count *= sizes[loop]
+    depth, count = sizes[along], math.prod(sizes[loop] for loop in facts.kept)
     if min(rows, lines) <= LOW:
         return 0
 

@@ -196,8 +196,8 @@ def _divides(step: int, size: Size) -> bool:
     return isinstance(size, int) and size % step == 0
 
 
-def full_depth(facts: ContractionFacts) -> int:
-    """The depth that the one of an f32 product is filled up to; 0 where it stays."""
+def _full_depth(facts: ContractionFacts) -> int:
+    """What the depth of an f32 product is filled up to; 0 where it stays."""
     operands = list(facts.op.operands)
     if len(facts.k) != 1 or any(element_type_name(value) != "f32" for value in operands):
         return 0
@@ -388,7 +388,7 @@ class TileProducts(TargetPass):
         replaced: list[ir.Operation] = []
         for op in collect(module, lambda op: op.name in NAMED):
             facts = read_contraction(op)
-            if facts is not None and (depth := full_depth(facts)):
+            if facts is not None and (depth := _full_depth(facts)):
                 why = f"its depth of {facts.sizes[facts.k[0]]} is filled up to {depth} with zeros"
                 context.report.record(op, "fitted", why, kind="contraction", depth=depth)
                 op.results[0].replace_all_uses_with(_filled_up(facts, depth))
