@@ -10,6 +10,7 @@ begins with `attn-`: others are passes of IREE and MLIR.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field
@@ -426,5 +427,6 @@ def _parse_option(pass_name: str, spec: dataclasses.Field[Any], text: str) -> An
     return words
 
 
+@functools.cache
 def _entries() -> Mapping[str, plugins.Plugin]:
     return plugins.entries("attnpass.passes", REGISTRY)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 import attnpass.cli.attn_opt as attn_opt
 from attnpass.driver.files import check_writable, write_output
@@ -35,9 +36,8 @@ def opt(*arguments: str, folder: Path, **kwargs) -> subprocess.CompletedProcess[
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     kwargs.setdefault("stdout", subprocess.PIPE)
     return subprocess.run(
-        command(*arguments),
+        [*warm.command("attn-opt"), *arguments],
         cwd=folder,
-        env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         timeout=300,
         check=False,

@@ -12,7 +12,7 @@ import pytest
 from helpers import MAPS
 
 import attnpass.kernels.hopper
-from attnpass.kernels.hopper.manifest import Kernel, entries_of, load_kernels
+from attnpass.kernels.hopper.manifest import entries_of, load_kernels
 
 ATTENTION = (
     MAPS
@@ -34,16 +34,16 @@ func.func @main(%q: tensor<{heads}x?x{d}x{t}>, %k: tensor<{heads}x?x{d}x{t}>, %v
 )
 
 
-@pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
-def test_files_match_the_manifest(kernel: Kernel) -> None:
-    image = kernel.image()
-    folder = files(attnpass.kernels.hopper)
-    in_cuda = ("attend.h", "tma.h", "weights.h") if kernel.source.startswith("cuda/") else ()
-    headers = [f"cuda/{name}" for name in in_cuda]
-    sources = b"".join(folder.joinpath(name).read_bytes() for name in (kernel.source, *headers))
-    assert hashlib.sha256(image).hexdigest() == kernel.hash
-    # A changed source needs tools/build_kernels.py to be run again.
-    assert hashlib.sha256(sources).hexdigest() == kernel.source_hash
+def test_files_match_the_manifest() -> None:
+    for kernel in load_kernels():
+        image = kernel.image()
+        folder = files(attnpass.kernels.hopper)
+        in_cuda = ("attend.h", "tma.h", "weights.h") if kernel.source.startswith("cuda/") else ()
+        headers = [f"cuda/{name}" for name in in_cuda]
+        sources = b"".join(folder.joinpath(name).read_bytes() for name in (kernel.source, *headers))
+        assert hashlib.sha256(image).hexdigest() == kernel.hash, kernel.name
+        # A changed source needs tools/build_kernels.py to be run again.
+        assert hashlib.sha256(sources).hexdigest() == kernel.source_hash, kernel.name
 
 
 def test_a_manifest_is_of_one_version_of_each_source() -> None:
@@ -55,21 +55,22 @@ def test_a_manifest_is_of_one_version_of_each_source() -> None:
         build_kernels.manifest_text(entries)
 
 
-@pytest.mark.parametrize("kernel", load_kernels(), ids=lambda kernel: kernel.name)
-def test_parameters_are_those_that_iree_passes(kernel: Kernel) -> None:
+def test_parameters_are_those_that_iree_passes() -> None:
     """Pointers, then 32-bit constants: IREE's CUDA driver has no other parameters."""
-    image = kernel.image()
-    assert f".text.{kernel.name}\0".encode() in image
-    # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
-    found = re.findall(rb"\x04\x17\x0c\x00\0{4}(.{8})", image, re.S)
-    parameters = sorted(struct.unpack("<HHI", entry) for entry in found)
-    pointers = {"decode": 5, "latent": 5, "split": 5, "combine": 3}.get(kernel.kind, 4)
-    pointers += (
-        (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
-    )
-    sizes = [8] * pointers + [4] * len(kernel.constants)
-    assert [entry[2] >> 18 for entry in parameters] == sizes
-    assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
+    for kernel in load_kernels():
+        image = kernel.image()
+        assert f".text.{kernel.name}\0".encode() in image, kernel.name
+        # EIATTR_KPARAM_INFO (cuobjdump -elf): ordinal and offset of a parameter, its size behind.
+        found = re.findall(rb"\x04\x17\x0c\x00\0{4}(.{8})", image, re.S)
+        parameters = sorted(struct.unpack("<HHI", entry) for entry in found)
+        pointers = {"decode": 5, "latent": 5, "split": 5, "combine": 3}.get(kernel.kind, 4)
+        pointers += (
+            (kernel.mask in ("operand", "keys")) + bool(kernel.scratch_per_workgroup) + kernel.sink
+        )
+        sizes = [8] * pointers + [4] * len(kernel.constants)
+        assert [entry[2] >> 18 for entry in parameters] == sizes, kernel.name
+        offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+        assert [entry[1] for entry in parameters] == offsets, kernel.name
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import attnpass
 import attnpass.kernels.hopper
-from attnpass.kernels.hopper.manifest import ProductKernel, load_products
+from attnpass.kernels.hopper.manifest import load_products
 from bench.results import load
 
 LINEAR = """
@@ -42,33 +42,34 @@ func.func @main(%a: tensor<?x64xf16>, %w: tensor<264x64xf16>, %b: tensor<264xf16
 FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
 
 
-@pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
-def test_files_match_the_manifest(kernel: ProductKernel) -> None:
-    folder = files(attnpass.kernels.hopper)
-    headers = ["epilogue.h", "wgmma.h"]
-    headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
-    headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
-    headers += ["groups.h"] if kernel.grouped else []
-    names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
-    sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
-    assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash
-    # A changed source needs tools/build_products.py to be run again.
-    assert hashlib.sha256(sources).hexdigest() == kernel.source_hash
+def test_files_match_the_manifest() -> None:
+    for kernel in load_products():
+        folder = files(attnpass.kernels.hopper)
+        headers = ["epilogue.h", "wgmma.h"]
+        headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
+        headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
+        headers += ["groups.h"] if kernel.grouped else []
+        names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
+        sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
+        assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash, kernel.name
+        # A changed source needs tools/build_products.py to be run again.
+        assert hashlib.sha256(sources).hexdigest() == kernel.source_hash, kernel.name
 
 
-@pytest.mark.parametrize("kernel", load_products(), ids=lambda kernel: kernel.name)
-def test_parameters_are_those_that_iree_passes(kernel: ProductKernel) -> None:
+def test_parameters_are_those_that_iree_passes() -> None:
     """Pointers, then 32-bit constants."""
-    found = re.findall(rb"\x04\x17\x0c\x00(.{12})", kernel.image(), re.S)
-    parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
-    asked = 3 + (kernel.element_type == "f8E4M3FN")
-    if not kernel.general:
-        asked = kernel.bias + (kernel.other != "none") + kernel.gated + kernel.grouped
-    pointers = 3 + asked
-    pointers += bool(kernel.scratch_per_workgroup)
-    sizes = [8] * pointers + [4] * len(kernel.constants)
-    assert [entry[2] >> 18 for entry in parameters] == sizes
-    assert [entry[1] for entry in parameters] == [sum(sizes[:i]) for i in range(len(sizes))]
+    for kernel in load_products():
+        found = re.findall(rb"\x04\x17\x0c\x00(.{12})", kernel.image(), re.S)
+        parameters = sorted(struct.unpack("<4xHHI", entry) for entry in found)
+        asked = 3 + (kernel.element_type == "f8E4M3FN")
+        if not kernel.general:
+            asked = kernel.bias + (kernel.other != "none") + kernel.gated + kernel.grouped
+        pointers = 3 + asked
+        pointers += bool(kernel.scratch_per_workgroup)
+        sizes = [8] * pointers + [4] * len(kernel.constants)
+        assert [entry[2] >> 18 for entry in parameters] == sizes, kernel.name
+        offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+        assert [entry[1] for entry in parameters] == offsets, kernel.name
 
 
 @pytest.mark.parametrize("rows", ["?", "300"])
