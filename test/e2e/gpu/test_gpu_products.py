@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import gpu_interpreter
 import numpy as np
 import pytest
-from gpu_module import lower, run_gpu_module
-from helpers import pairwise, rel_error
+from gpu_module import lower, lowered, run_gpu_module
+from helpers import pairwise, rel_error, renamed, symbol
+from iree.compiler import ir
 
 import attnpass
 
@@ -125,18 +127,34 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize(("sums", "level"), pairwise(list(WIDE), ["O0", "O2"]))
+WIDE_SIZES = dict(b=2, c=3, m=64, n=96, e=13, p=36, d=7, f=4, g=29, h=50, i=256, k=48, l=2)
+
+
+def wide_shapes(sums: str) -> list[tuple[int, ...]]:
+    return [tuple(WIDE_SIZES[dim] for dim in dims) for dims in sums.replace("->", ",").split(",")]
+
+
+@cache
+def wide_products(level: str) -> tuple[ir.Module, attnpass.Report]:
+    """All of them, one function each."""
+    text, report = "", attnpass.Report()
+    for sums in WIDE:
+        left, right, out = sums.replace("->", ",").split(",")
+        one, other, result = (tensor(*shape) for shape in wide_shapes(sums))
+        text += renamed(product((left, right, out), (one, other, result)), symbol("of", sums))
+    return lowered(text, [*CUDA, f"--iree-opt-level={level}"], report=report), report
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("sums", WIDE)
 def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
-    sizes = dict(b=2, c=3, m=64, n=96, e=13, p=36, d=7, f=4, g=29, h=50, i=256, k=48, l=2)
-    factors, out = sums.split("->")
-    parts = [*factors.split(","), out]
-    shapes = [tuple(sizes[dim] for dim in part) for part in parts]
-    left, right, out = parts
-    kinds = [tensor(*shape) for shape in shapes]
-    text = product((left, right, out), (kinds[0], kinds[1], kinds[2]))
-    report = attnpass.Report()
-    check(text, shapes[:2], sums, np.float32, level, report)
-    (found,) = [one for one in report.records if one.what in ("configured", "not-configured")]
+    module, report = wide_products(level)
+    name, rng = symbol("of", sums), np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in wide_shapes(sums)[:2]]
+    (result,) = run_gpu_module(module, inputs, name)
+    assert rel_error(result, np.einsum(sums, *(one.astype(np.float64) for one in inputs))) < 1e-6
+    whats = ("configured", "not-configured")
+    (found,) = [one for one in report.found(*whats) if one.op.function.startswith(f"{name}_d")]
     assert found.what == ("not-configured" if WIDE[sums] else "configured")
     assert WIDE[sums] in found.reason
 

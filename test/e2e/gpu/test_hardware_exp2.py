@@ -7,12 +7,13 @@ Numbers and times on a GPU: bench/results/cuda_math_h200.json.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_and_run, has_gpu, rel_error, run_module
+from helpers import compile_and_run, has_gpu, rel_error, renamed, run_module, symbol
 from iree.compiler import ir
 from iree.compiler.api import Output, Session, Source
 
@@ -207,10 +208,10 @@ def test_a_mask_for_an_unknown_number_of_keys_changes_nothing() -> None:
 def casts(source: str, target: str, count: int) -> str:
     name = "truncf" if target.startswith("f8") else "extf"
     return f"""
-#i = affine_map<(i) -> (i)>
 func.func @main(%x: tensor<{count}x{source}>) -> tensor<{count}x{target}> {{
   %e = tensor.empty() : tensor<{count}x{target}>
-  %r = linalg.generic {{indexing_maps = [#i, #i], iterator_types = ["parallel"]}}
+  %r = linalg.generic {{iterator_types = ["parallel"],
+      indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>]}}
       ins(%x : tensor<{count}x{source}>) outs(%e : tensor<{count}x{target}>) {{
   ^bb0(%a: {source}, %o: {target}):
     %c = arith.{name} %a : {source} to {target}
@@ -254,8 +255,16 @@ func.func @main({", ".join(arguments)}) -> tensor<64x{result}> {{
 """
 
 
-def run_arithmetic(text: str, *given: np.ndarray) -> np.ndarray:
-    """What a machine without fp8 instructions gives, on llvm-cpu."""
+@cache
+def compiled_arithmetic() -> bytes:
+    """All programs of 64 and 256 numbers, one function each."""
+    texts = {symbol(name, kind): computed(name, kind) for name in COMPUTED for kind in FP8}
+    texts |= {symbol(name, wide): casts(name, wide, 256) for name in FP8 for wide in ("f16", "f32")}
+    return for_cpu("".join(renamed(text, name) for name, text in texts.items()))
+
+
+def for_cpu(text: str) -> bytes:
+    """What a machine without fp8 instructions runs, for llvm-cpu."""
     with ir.Context() as context:
         context.load_all_available_dialects()
         module = ir.Module.parse(text)
@@ -272,7 +281,8 @@ def run_arithmetic(text: str, *given: np.ndarray) -> np.ndarray:
             "--iree-llvmcpu-target-cpu=generic",
         ],
     )
-    return run_module(data, given)
+    assert data is not None
+    return data
 
 
 @pytest.mark.parametrize("name", FP8)
@@ -285,7 +295,7 @@ def test_narrowing_rounds_as_ml_dtypes(name: str) -> None:
     near = [np.nextafter(borders, np.float32(side)) for side in (-np.inf, np.inf)]
     tiny = np.array([1e-38, -1e-45, 3.4e38, -3.4e38, 464, 465, 61439.99, 61440, 65535], np.float32)
     given = np.concatenate([halves, borders, *near, tiny]).astype(np.float32)
-    got = run_arithmetic(casts("f32", name, given.size), given).view(FP8[name])
+    got = run_module(for_cpu(casts("f32", name, given.size)), [given]).view(FP8[name])
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = given.astype(FP8[name])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
@@ -297,7 +307,7 @@ def test_narrowing_rounds_as_ml_dtypes(name: str) -> None:
 @pytest.mark.parametrize("wide", ["f16", "f32"])
 def test_widening_is_exact(name: str, wide: str) -> None:
     codes = np.arange(256, dtype=np.uint8)
-    got = run_arithmetic(casts(name, wide, codes.size), codes.view(FP8[name]))
+    got = run_module(compiled_arithmetic(), [codes.view(FP8[name])], symbol(name, wide))
     wanted = codes.view(FP8[name]).astype(got.dtype)
     np.testing.assert_array_equal(got, wanted)
     assert np.array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
@@ -318,6 +328,6 @@ def test_arithmetic_on_fp8(name: str, kind: str) -> None:
         "to whole": ([x], x.astype(np.float32).astype(np.int8)),
         "of bits": ([x.view(np.int8)], x.astype(np.float32)),
     }[name]
-    got = run_arithmetic(computed(name, kind), *inputs)
+    got = run_module(compiled_arithmetic(), inputs, symbol(name, kind))
     got = got.view(small) if wanted.dtype == small else got
     np.testing.assert_array_equal(got.astype(np.float64), wanted.astype(np.float64))
