@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.device import torch_type
+from bench.device import several, torch_type
 from bench.harness import attn_compile
 
 
@@ -72,13 +72,13 @@ class Block:
 
     def made(self, device: str, kind: str = "") -> Any:
         """The block, in the case's type or another; its weights have any numbers."""
-        from bench.models.blocks import block_of
+        from bench.models.programs import block_of
 
         return block_of(self.model, self.sizes, torch_type(kind or self.kind), device)
 
     def filled(self, device: str) -> Any:
         """The block with its weights."""
-        from bench.models.blocks import fill
+        from bench.models.programs import fill
 
         block = self.made(device)
         fill(block)
@@ -95,7 +95,7 @@ class Block:
         """The block in IREE's torch dialect, weights behind the inputs."""
         import torch
 
-        from bench.models.blocks import text_of
+        from bench.models.programs import text_of
 
         names = {name for one in self.inputs for name in one.unknown.values()}
         dims = {name: torch.export.Dim(name, max=8192) for name in names}
@@ -143,7 +143,7 @@ def compile_block(
 ) -> None:
     """Writes a block as MLIR and a .vmfb for each way, with its flags, that compiles; weights of
     some are parameters."""
-    from bench.models.blocks import with_parameters
+    from bench.models.programs import with_parameters
 
     text = case.text()
     for way, flags in ways.items():
@@ -152,10 +152,6 @@ def compile_block(
         source.write_text(with_parameters(text, len(case.inputs)) if is_constant else text)
         if failed := attn_compile(source, case.file(folder, way), *flags):
             print(f"{case.name} {way}: {failed}", flush=True)
-
-
-def several(results: Any) -> list[Any]:
-    return list(results) if isinstance(results, tuple | list) else [results]
 
 
 def worst_error(results: Any, wanted: Sequence[Any]) -> float:

@@ -61,6 +61,11 @@ def to_iree(device: Any, values: Any) -> Any:
     return runtime.DeviceArray(device, view)
 
 
+def several(results: Any) -> list[Any]:
+    """The results of a function that may have one alone."""
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
 def to_torch(array: Any, kind: Any) -> Any:
     """A tensor of torch type `kind` on the GPU with the bits of a device array."""
     import torch

@@ -66,7 +66,7 @@ from fuzz_graphs import (  # noqa: E402
     graph_of_products,
 )
 
-from bench.device import load, to_iree  # noqa: E402
+from bench.device import load, several, to_iree  # noqa: E402
 
 LOCAL = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
 CUDA = ("--iree-hal-target-device=cuda",)
@@ -417,8 +417,7 @@ def _run_all(vmfb: Path, graphs: list[Graph], driver: str, results: Path) -> int
 
 
 def _called(function: Any, device: Any, arguments: Sequence[Any]) -> list[np.ndarray]:
-    results = function(*(to_iree(device, array) for array in arguments))
-    results = results if isinstance(results, tuple | list) else [results]
+    results = several(function(*(to_iree(device, array) for array in arguments)))
     return [np.array(result.to_host()) for result in results]
 
 

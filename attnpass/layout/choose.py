@@ -1,7 +1,7 @@
 """Chooses a layout for one operand of one attention, by what it costs and is worth.
 
 V is planned twice: with k2 innermost, and as it is but without the broadcasts that attention can do
-itself. Prices are seconds on the target: what the layout is worth there (targets/) against the
+itself. Prices are seconds on the target: what the layout is worth there (`machines`) against the
 bytes and launches that the plan adds. A tie changes nothing.
 """
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.device import gpu, load, to_iree, to_torch, torch_type
+from bench.device import gpu, load, several, to_iree, to_torch, torch_type
 from bench.harness import must_compile
 from bench.results import Row, row
 from bench.timing import gpu_microseconds, relative_error
@@ -188,7 +188,7 @@ def _of_images() -> list[Beside]:
 def compile(folder: Path, wanted: list[Beside], _: argparse.Namespace) -> None:
     import torch
 
-    from bench.models.blocks import text_of
+    from bench.models.programs import text_of
 
     class Block(torch.nn.Module):
         def __init__(self, function: Callable[..., Any]):
@@ -212,15 +212,15 @@ def run(folder: Path, case: Beside, _: argparse.Namespace) -> Iterator[Row]:
     import torch
 
     inputs = case.inputs("cuda")
-    right = _several(case.function(*(one.double() for one in inputs)))
-    results = {"torch": _several(case.function(*inputs))}
+    right = several(case.function(*(one.double() for one in inputs)))
+    results = {"torch": several(case.function(*inputs))}
     calls: dict[str, Callable[[], Any]] = {"torch": lambda: case.function(*inputs)}
     if case.name != "copy":
         config = gpu()
         main = load(config, folder / f"{case.name}.vmfb")["main"]
         given = [to_iree(config.device, one) for one in inputs]
         kinds = [one.dtype for one in results["torch"]]
-        got = _several(main(*given))
+        got = several(main(*given))
         results["attnpass"] = [to_torch(*pair) for pair in zip(got, kinds, strict=True)]
         calls["attnpass"] = lambda: main(*given)
     moved = sum(one.nbytes for one in (*inputs, *results["torch"]))
@@ -233,7 +233,3 @@ def run(folder: Path, case: Beside, _: argparse.Namespace) -> Iterator[Row]:
             case.name, way, {"error": error, "us": spent[way]}, megabytes=moved / 1e6, GBps=speed
         )
     torch.cuda.empty_cache()
-
-
-def _several(results: Any) -> list[Any]:
-    return list(results) if isinstance(results, tuple | list) else [results]

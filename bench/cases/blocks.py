@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.block_case import Block, compile_block, listed_blocks, several, worst_error
-from bench.device import gpu, load, to_iree, to_torch
+from bench.block_case import Block, compile_block, listed_blocks, worst_error
+from bench.device import gpu, load, several, to_iree, to_torch
 from bench.results import Row, row
 from bench.timing import call_seconds, captured, kernels_of, ms
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.device import gpu, load, to_iree
+from bench.device import gpu, load, several, to_iree
 from bench.harness import Named
 from bench.results import ROOT, Row, row
 
@@ -63,8 +63,7 @@ def _case(name: str) -> dict[str, Any]:
     if case.is_interpreted:
         wanted: Any = case.wanted()
     else:
-        wanted = run_module(compile_text(case.text), case.inputs, case.function)
-        wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+        wanted = several(run_module(compile_text(case.text), case.inputs, case.function))
     tolerance = case.tolerance(F32_TOLERANCE)
     kept = {"function": case.function, "inputs": case.inputs, "wanted": wanted}
     return kept | {"case": name, "tolerance": tolerance, "text": case.text}
@@ -116,8 +115,7 @@ def _error(made: dict[str, Any]) -> float:
     config = gpu()
     functions = load(config, made["module"])
     given = [to_iree(config.device, one) for one in made["inputs"]]
-    results = functions[made["function"]](*given)
-    results = results if isinstance(results, list | tuple) else [results]
+    results = several(functions[made["function"]](*given))
     worst = 0.0
     for result, wanted in zip(results, made["wanted"], strict=True):
         got, wanted = np.array(result.to_host()).astype(np.float64), np.asarray(wanted, np.float64)

@@ -168,7 +168,7 @@ class KernelProduct:
         """A function in IREE's torch dialect."""
         import torch
 
-        from bench.models.blocks import text_of
+        from bench.models.programs import text_of
 
         class Block(torch.nn.Module):
             def forward(self, *given: Any) -> Any:

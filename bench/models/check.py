@@ -12,7 +12,7 @@ import numpy as np
 
 import attnpass
 from attnpass import Report
-from bench.device import load, to_iree
+from bench.device import load, several, to_iree
 from bench.models.trace import Array, Model
 
 TARGET = [
@@ -89,8 +89,7 @@ def loaded(vmfb: bytes, inputs: Sequence[Array]) -> Callable[[], list[Any]]:
     given = [to_iree(config.device, array) for array in inputs]
 
     def call() -> list[Any]:
-        results: Any = functions[name](*given)
-        results = list(results) if isinstance(results, tuple | list) else [results]
+        results = several(functions[name](*given))
         for result in results:
             result.to_host()
         return results

@@ -121,11 +121,6 @@ def run_module(
     return np.array(results.to_host())
 
 
-def listed(results: Any) -> list[np.ndarray]:
-    """What `run_module` returns, as a list where it is one array, too."""
-    return results if isinstance(results, list) else [results]
-
-
 def compile_and_run(
     text: str | bytes,
     inputs: Sequence[np.ndarray | float],

@@ -23,6 +23,7 @@ from helpers import CPU, run_module
 
 import attnpass
 from attnpass.passes import REGISTRY
+from bench.device import several
 
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 CONFIGURED = "executable-configurations"
@@ -127,8 +128,7 @@ def _compiled(text: str, pipeline: str, flags: Sequence[str]) -> bytes | str:
 
 
 def _run(program: bytes, inputs: Sequence[Any], driver: str = "local-task") -> list[np.ndarray]:
-    results = run_module(program, inputs, driver=driver)
-    return list(results) if isinstance(results, list) else [results]
+    return several(run_module(program, inputs, driver=driver))
 
 
 def _interpreted(program: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:

@@ -16,7 +16,6 @@ from attnpass import passes
 from attnpass.codegen.kernel import run_passes
 from attnpass.errors import AttnError, PassError, PipelineError
 from attnpass.passes import Pass, PassContext, option
-from attnpass.plugins import Plugin
 from attnpass.report.records import Report
 from attnpass.runner import (
     Foreign,
@@ -73,12 +72,9 @@ class Refuse(Pass):
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = {
-        cls.name: Plugin("attnpass.passes", cls.name, f"{__name__}:{cls.__name__}")
-        for cls in (Mark, Break, Refuse)
-    }
-    known = passes._entries()
-    monkeypatch.setattr(passes, "_entries", lambda: {**known, **entries})
+    monkeypatch.setattr(passes, "_entries", passes._entries.__wrapped__)
+    for cls in (Mark, Break, Refuse):
+        monkeypatch.setitem(passes.REGISTRY, cls.name, f"{__name__}:{cls.__name__}")
 
 
 @pytest.fixture
@@ -244,7 +240,6 @@ from iree.compiler import ir
 from attnpass.errors import PassError
 from attnpass.passes import PassContext
 from attnpass.report.records import Report
-from attnpass.plugins import Plugin
 from attnpass.runner import parse_pipeline, run_pipeline
 
 context = ir.Context()

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from attnpass import plugins
+from attnpass import passes, plugins
 from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
@@ -140,6 +140,7 @@ class Lost(Last):
 def _plugin(monkeypatch: pytest.MonkeyPatch, cls: type[Pass]) -> None:
     entry = Plugin("attnpass.passes", "attn-last", f"{cls.__module__}:{cls.__name__}", "other")
     monkeypatch.setattr(plugins, "installed", lambda: {entry.group: [entry]})
+    monkeypatch.setattr(passes, "_entries", passes._entries.__wrapped__)
 
 
 def test_a_plugins_pass_joins_behind_the_step_that_it_names(

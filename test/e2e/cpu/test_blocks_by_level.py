@@ -19,8 +19,8 @@ from attnpass import Report
 
 torch = pytest.importorskip("torch")
 
-from bench.device import torch_type  # noqa: E402
-from bench.models.blocks import block_of, fill, text_of  # noqa: E402
+from bench.device import several, torch_type  # noqa: E402
+from bench.models.programs import block_of, fill, text_of  # noqa: E402
 
 # Names that reports have for loops, by what stands in the lanes.
 DECODE, PREFILL, BY_DEPTH, BY_COLUMN = "the head dim", "rows", "the depth", "columns"
@@ -112,9 +112,7 @@ def test_loops_and_numbers(layer: Layer, level: str, kind: str) -> None:
     assert not report.found("no-loops", "fallback")
 
     given = [_array(one) for one in (*inputs, *block.parameters())]
-    results = run_module(vmfb, given)
-    several = results if isinstance(results, list | tuple) else [results]
-    for got, right in zip(several, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+    for got, right in zip(several(run_module(vmfb, given)), several(wanted), strict=True):
         error = rel_error(np.asarray(got).astype(np.float64).reshape(right.shape), right.numpy())
         assert error < TOLERANCES[kind]
 

@@ -23,7 +23,7 @@ CUDA = [
     "--iree-cuda-target=sm_90",
     "--attn-fail-on=fallback",
 ]
-# As far as IREE refuses forms: PTX is LLVM's.
+# As far as IREE refuses forms: machine code is LLVM's.
 LOWERED = "--compile-to=executable-targets"
 
 
@@ -81,7 +81,7 @@ def test_narrow_scores_on_cuda() -> None:
         for place, (score, form) in enumerate(itertools.product(("", "cap"), FORMS.values()))
     ]
     text = "".join(case.text(f"f{number}") for number, case in enumerate(cases))
-    assert attnpass.compile_str(text, extra_args=CUDA)
+    assert attnpass.compile_str(text, extra_args=[*CUDA, LOWERED])
 
 
 SIZES = {"b": 4, "m": 6, "d": 16, "k": 20, "n": 8}
@@ -372,7 +372,7 @@ def test_one_value_below_other_transposes_keeps_its_attention(mode: str) -> None
     text = "".join(
         self_attention(name, *given) for name, given in SELVES.items() if "across" in name
     )
-    flags = ["--iree-opt-level=O3", GENERIC, "--attn-fail-on=fallback"]
+    flags = ["--iree-opt-level=O3", GENERIC, "--attn-fail-on=fallback", LOWERED]
     assert compile_text(text, mode=mode, flags=flags)
 
 
@@ -414,7 +414,7 @@ def with_assumed_keys(case: Case, name: str, operand: str) -> str:
 def test_unknown_keys_on_cuda() -> None:
     cases = UNKNOWN.items()
     text = "".join(with_assumed_keys(case, name, assumed) for name, (case, assumed) in cases)
-    vmfb = attnpass.compile_str(text, extra_args=CUDA)
+    vmfb = attnpass.compile_str(text, extra_args=[*CUDA, *(() if has_gpu() else (LOWERED,))])
     assert vmfb
     for name, (case, _) in cases if has_gpu() else ():
         given = run_module(vmfb, case.inputs(), name, driver="cuda")

@@ -16,7 +16,8 @@ from attnpass import Report
 torch = pytest.importorskip("torch")
 pytest.importorskip("iree.turbine", reason="iree-turbine is not installed")
 
-from bench.models.blocks import RMSNorm, fill, rotated_pairs, text_of  # noqa: E402
+from bench.models.blocks import RMSNorm, rotated_pairs  # noqa: E402
+from bench.models.programs import fill, text_of  # noqa: E402
 
 
 class Latents(torch.nn.Module):

@@ -12,7 +12,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, MAPS, listed, rel_error, run_module, symbol
+from helpers import CPU, MAPS, rel_error, run_module, symbol
 from interpreter import meaning
 from iree.compiler import ir
 from iree.compiler.api import Session, Source
@@ -22,6 +22,7 @@ import attnpass.machines
 from attnpass.driver.session import output_bytes
 from attnpass.driver.testing import decisions
 from attnpass.machines import Target, Worth
+from bench.device import several
 
 HEAD = MAPS
 
@@ -423,8 +424,8 @@ def test_numbers(name: str, element: str, dynamic: bool, eager: None) -> None:
         given = [x.astype(ml_dtypes.bfloat16) if x.dtype == np.float32 else x for x in given]
     main = f"{symbol(name)}_main"
     if right is None:
-        right = listed(run_module(compiled(element, dynamic, None), given, main))
+        right = several(run_module(compiled(element, dynamic, None), given, main))
     pipeline = "attn-propagate-layout{mode=cost operands=v}"
-    results = listed(run_module(compiled(element, dynamic, pipeline), given, main))
+    results = several(run_module(compiled(element, dynamic, pipeline), given, main))
     for result, wanted in zip(results, right, strict=True):
         assert rel_error(result, wanted) <= (1e-5 if element == "f32" else 2e-3)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import compile_text, listed, rel_error, run_module
+from helpers import compile_text, rel_error, run_module
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from interpreter import interpret
@@ -23,6 +23,7 @@ import attnpass
 from attnpass.attention.facts import AttentionFacts, find
 from attnpass.machines import named_target
 from attnpass.report.records import Report
+from bench.device import several
 
 LAYOUT = "attn-propagate-layout"
 PIPELINES = [
@@ -130,7 +131,7 @@ def test_numbers_on_cpu() -> None:
         for seed, function in zip(COMPILED, functions, strict=True):
             inputs = function.inputs(np.random.default_rng(seed))
             wanted = interpret(ir.Module.parse(function.text()), inputs, function.name)
-            got = listed(run_module(vmfb, inputs, function.name))
+            got = several(run_module(vmfb, inputs, function.name))
             tolerance = 2e-2 if "f16" in function.text() else 1e-5
             for new, old in zip(got, wanted, strict=True):
                 assert rel_error(new, old) < tolerance, f"{function.name}:\n{function.text()}"

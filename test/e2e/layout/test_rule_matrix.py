@@ -15,7 +15,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, listed, rel_error, renamed, run_module, symbol
+from helpers import compile_text, rel_error, renamed, run_module, symbol
 from interpreter import meaning
 from iree.compiler import ir
 from produced_v import HEAD, KEYS, module_text, project
@@ -24,6 +24,7 @@ import attnpass
 from attnpass.driver.testing import decisions
 from attnpass.layout.rules import RULES
 from attnpass.report.entries import AttentionRecord
+from bench.device import several
 
 ALL = 'iterator_types = ["parallel", "parallel", "parallel"]'
 
@@ -424,7 +425,7 @@ def test_cell(name: str, cell: str) -> None:
     wanted = meaning(text_of(case, "static" if cell == "bf16" else cell), given)
     if cell == "bf16":
         given = [x.astype(ml_dtypes.bfloat16) if x.dtype == np.float32 else x for x in given]
-    results = listed(run_module(vmfb, given, symbol(name)))
+    results = several(run_module(vmfb, given, symbol(name)))
     for result, right in zip(results, wanted, strict=True):
         assert rel_error(result, right) <= (2e-2 if cell == "bf16" else 1e-5)
     record = records[name]

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
-from helpers import CPU, compile_text, has_avx512, listed, run_module, symbol
+from helpers import CPU, compile_text, has_avx512, run_module, symbol
 from iree.compiler import ir
 from known_cases import UNCALLED, error, known, names
 
 import attnpass
 from attnpass.report.records import Report
+from bench.device import several
 from bench.results import load
 
 HOST = "--iree-llvmcpu-target-cpu=x86-64-v4"
@@ -44,7 +45,7 @@ def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
     assert not fallbacks
     if name in UNCALLED:
         return
-    results = listed(run_module(vmfb, case.inputs, function))
+    results = several(run_module(vmfb, case.inputs, function))
     found = error(results, _wanted(name))
     wrong = found > case.tolerance(2e-5)
     said = any(record.op.function == function for record in report.found("known-wrong"))
@@ -90,7 +91,7 @@ def _wanted(name: str) -> Sequence[object]:
     case = known(name)
     if case.is_interpreted:
         return case.wanted()
-    return listed(run_module(compile_text(case.text), case.inputs, case.function))
+    return several(run_module(compile_text(case.text), case.inputs, case.function))
 
 
 def test_on_an_h200_they_were_right_or_said_to_be_wrong() -> None:

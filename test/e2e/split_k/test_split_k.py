@@ -19,6 +19,7 @@ from iree import runtime
 from iree.compiler.api import Output, Session, Source
 
 import attnpass
+from bench.device import several
 
 NUMPY = {
     "f32": np.float32,
@@ -197,9 +198,7 @@ def compiled(
 
 
 def run(function: Function, data: dict[str, np.ndarray]) -> list[np.ndarray]:
-    results = function(*data.values())
-    results = results if isinstance(results, tuple | list) else [results]
-    return [np.asarray(result).astype(np.float64) for result in results]
+    return [np.asarray(result).astype(np.float64) for result in several(function(*data.values()))]
 
 
 def check(
