@@ -20,10 +20,10 @@ from ..ir import (
 )
 from ..ir.contractions import NAMED, ContractionFacts, read_contraction
 from ..machines import Target
-from ..machines.nvidia.f32_products import LEAST_DEPTH, LOW, time_of
+from ..machines.nvidia.f32_products import LEAST_DEPTH, are_few, time_of
 from ..passes import PassContext, TargetPass
 
-_PARTS, _LEAST_PART = (2, 3, 4, 6, 8), 256
+_PARTS, _LEAST_PART = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48), 256
 # Seconds of one of `time_of`, of a launch, and bytes a second of the sums.
 _SECONDS, _LAUNCH, _RATE = 1.2e-11, 3e-6, 2.5e12
 # Of what a product takes, what parts must save.
@@ -63,7 +63,7 @@ class SplitDepths(TargetPass):
 
 def _parts(facts: ContractionFacts, target: Target) -> int:
     """In how many parts a product is the fastest; 0 where it is left: other types and unknown
-    sizes, rows that kernels for few have, and what tiles do not divide."""
+    sizes, rows that IREE has kernels for, and what tiles do not divide."""
     operands = list(facts.op.operands)
     sizes = [size for size in facts.sizes if isinstance(size, int)]
     start = filled_with(operands[2])
@@ -78,7 +78,7 @@ def _parts(facts: ContractionFacts, target: Target) -> int:
     if facts.kept[-1] in facts.m:
         rows, lines = lines, rows
     depth, count = sizes[along], math.prod(sizes[loop] for loop in facts.kept)
-    if min(rows, lines) <= LOW:
+    if are_few([rows]) or are_few([lines]):
         return 0
 
     def seconds(parts: int) -> float | None:
