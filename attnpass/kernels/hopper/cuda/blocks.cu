@@ -40,13 +40,16 @@ struct Block {
     int batch, head, base, first_tile, tiles;
 };
 
-// A division of integers takes as long as a product of matrices: most often there is none, or one by
-// the reciprocal will do.
+// A division of numbers that are not negative. One of integers takes as long as a product of matrices,
+// and its code is read from memory by every launch: most often there is none, else two products by the
+// reciprocal are at most one beside it.
 __device__ inline int quotient(int number, int by) {
     if (number < by) return 0;
-    if (number < 1 << 20) return __float2int_rd((number + 0.5f) * __fdividef(1.0f, static_cast<float>(by)));
-    asm volatile("" ::: "memory");
-    return number / by;
+    const float inverse = __fdividef(1.0f, static_cast<float>(by));
+    int found = __float2int_rd(number * inverse);
+    found += __float2int_rd((number - found * by) * inverse);
+    const int left = number - found * by;
+    return found + (left >= by) - (left < 0);
 }
 
 // Rows from `base` to `end` of a head of K and V: the least and the largest of the rows of its query
@@ -131,11 +134,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         copies_commit();
     };
     const auto sync_part = [&] { asm volatile("bar.sync %0, 128;" ::"r"(PARTS == 1 ? 1 : 1 + warp / 4) : "memory"); };
-    // Loading warps have the barriers. With smaller heads they do not wait for Q.
-    constexpr bool WAITS = HEAD > 96;
-    if (WAITS && warp < WARPS) copy_queries(block_of(blockIdx.x));
+    Block block = block_of(blockIdx.x);
     __syncthreads();
-    if (!WAITS && warp < WARPS) copy_queries(block_of(blockIdx.x));
+    if (warp < WARPS) copy_queries(block);
 
     uint32_t count = 0;  // tiles before
     if (warp >= WARPS) {
@@ -152,8 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 copy(to + piece_at<KEYS>(row, piece), there ? at : from, there);
             }
         };
-        for (int item = blockIdx.x; item < items; item += gridDim.x) {
-            const Block block = block_of(item);
+        for (int item = blockIdx.x; item < items; item += gridDim.x, block = block_of(min(item, items - 1))) {
             const uint4 *from_key = reinterpret_cast<const uint4 *>(key) + of_key.at(block.batch, block.head, 0) + piece;
             const uint4 *from_value = reinterpret_cast<const uint4 *>(value) + of_value.at(block.batch, block.head, 0) + piece;
             for (int tile = 0; tile < block.tiles; ++tile, ++count) {
@@ -182,7 +182,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     Accumulators<HEAD> sums;
     uint32_t weights[KEYS / 16][4], held[HEAD / 16][4];
     for (int item = blockIdx.x; item < items; item += gridDim.x) {
-        const Block block = block_of(item);
         const int base = block.base + 64 * part, end = min(base + 64, own_rows);
         const Span span(base, end, rows, group);
         const int place = warp % 4 * 16 + lane / 4;  // and the row 8 below
@@ -207,9 +206,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
         for (int each = 0; each < HEAD / 16; ++each)
             load_matrices(held[each], queries + piece_at<ROWS>(warp * 16 + lane % 16, 2 * each + lane / 16));
+        Block next = block;
         if (item + gridDim.x < items) {
             sync_part();
-            copy_queries(block_of(item + gridDim.x));
+            next = block_of(item + gridDim.x);
+            copy_queries(next);
         }
 
         const auto stage_of = [&](int tile) { return (count + tile) % STAGES; };
@@ -331,5 +332,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                     to[piece] = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }
+        block = next;
     }
 }
