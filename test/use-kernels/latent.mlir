@@ -10,13 +10,13 @@
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// Heads are rows: 128 are 2 blocks, for which 66 pieces of 2048 tiles have 32 each.
+// Heads are rows: 128 are 2 blocks, for which 64 pieces of 2048 tiles have 32 each.
 // CHECK-LABEL: func.func @rows(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<16x128x576xbf16>, %[[C:[a-z0-9]+]]: tensor<16x8192x576xbf16>
 // CHECK-NOT: tensor.extract_slice
-// CHECK: %[[PARTS:.*]]:3 = hal.dispatch.extern "latent_bf16_d576x512"[%c66
+// CHECK: %[[PARTS:.*]]:3 = hal.dispatch.extern "latent_bf16_d576x512"[%c64
 // CHECK-SAME: %[[Q]], %[[C]], %[[C]])
-// CHECK-SAME: -> (tensor<16x5x128x512xf32>, tensor<16x5x2x128xf32>, tensor<67584xi8>)
+// CHECK-SAME: -> (tensor<16x5x128x512xf32>, tensor<16x5x2x128xf32>, tensor<65536xi8>)
 // CHECK: hal.dispatch.extern "combine_bf16_d512"
 // CHECK-SAME: %[[PARTS]]#0, %[[PARTS]]#1
 // CHECK-SAME: -> tensor<16x128x512xbf16>
@@ -30,6 +30,22 @@ func.func @rows(%q: tensor<16x128x576xbf16>, %c: tensor<16x8192x576xbf16>) -> te
     iree_linalg_ext.yield %x : f32
   } -> tensor<16x128x512xbf16>
   return %r : tensor<16x128x512xbf16>
+}
+
+// One sequence has 32 pieces of four tiles.
+// CHECK-LABEL: func.func @one(
+// CHECK: hal.dispatch.extern "latent_bf16_d576x512"[%c32
+// CHECK-SAME: -> (tensor<1x33x128x512xf32>, tensor<1x33x2x128xf32>, tensor<32768xi8>)
+// CHECK: hal.dispatch.extern "combine_bf16_d512"
+func.func @one(%q: tensor<1x128x576xbf16>, %c: tensor<1x8192x576xbf16>) -> tensor<1x128x512xbf16> {
+  %scale = arith.constant 0.07 : f32
+  %v = tensor.extract_slice %c[0, 0, 0] [1, 8192, 512] [1, 1, 1] : tensor<1x8192x576xbf16> to tensor<1x8192x512xbf16>
+  %e = tensor.empty() : tensor<1x128x512xbf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %c, %v, %scale : tensor<1x128x576xbf16>, tensor<1x8192x576xbf16>, tensor<1x8192x512xbf16>, f32) outs(%e : tensor<1x128x512xbf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<1x128x512xbf16>
+  return %r : tensor<1x128x512xbf16>
 }
 
 // -----

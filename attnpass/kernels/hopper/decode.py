@@ -17,6 +17,8 @@ from .plan import KernelPlan
 
 # Of whose partial results several programs add up one row's each.
 _FEW_ROWS = 64
+# Of latents: in how many chunks a head's tiles are cut at most, if chunks of so many tiles will do.
+_CHUNKS, _FEW_TILES = 32, 4
 
 
 def launch_chunks(
@@ -51,6 +53,11 @@ def launch_chunks(
         height = product([blocks, height])
         combined |= {"blocks": 1, "height": height}
     chunk = compute("ceildivui", product([units, tiles]), count)
+    if plan.latent is not None:
+        # A partial result costs as much as a tenth of a tile, and there is one for each chunk.
+        fewest = compute("minui", compute("ceildivui", tiles, _CHUNKS), _FEW_TILES)
+        chunk = compute("maxui", chunk, fewest)
+        programs = (compute("ceildivui", product([units, tiles]), chunk), blocks)
     slots = _slots(build, tiles, chunk)
     if kernel.kind == "split":
         slots = _splits(build, plan, heads, _size(numbers["keys"]))
