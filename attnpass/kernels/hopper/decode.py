@@ -17,7 +17,8 @@ from .plan import KernelPlan
 
 # Of whose partial results several programs add up one row's each.
 _FEW_ROWS = 64
-# Of latents: in how many chunks a head's tiles are cut at most, if chunks of so many tiles will do.
+# Of latents: in how many chunks a head's tiles are cut at most, if chunks of so many tiles will do
+# (of two, if there is one block of rows).
 _CHUNKS, _FEW_TILES = 32, 4
 
 
@@ -54,8 +55,9 @@ def launch_chunks(
         combined |= {"blocks": 1, "height": height}
     chunk = compute("ceildivui", product([units, tiles]), count)
     if plan.latent is not None:
-        # A partial result costs as much as a tenth of a tile, and there is one for each chunk.
-        fewest = compute("minui", compute("ceildivui", tiles, _CHUNKS), _FEW_TILES)
+        # Each chunk has partial results, of which many take longer than a few tiles.
+        most = compute("minui", product([2, heads, blocks]), _FEW_TILES)
+        fewest = compute("minui", compute("ceildivui", tiles, _CHUNKS), most)
         chunk = compute("maxui", chunk, fewest)
         programs = (compute("ceildivui", product([units, tiles]), chunk), blocks)
     slots = _slots(build, tiles, chunk)
