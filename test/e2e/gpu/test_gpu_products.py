@@ -224,9 +224,10 @@ def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:
     assert any(f"multiplies {rows} rows" in one.reason for one in report.records)
 
 
-def test_parts_of_a_depth() -> None:
+@pytest.mark.parametrize(("rows", "columns"), [(80, 128), (64, 64), (16, 64), (7, 32)])
+def test_parts_of_a_depth(rows: int, columns: int) -> None:
     """A product in f32 of few results and much depth: parts of it, and their sum."""
-    left, right, out = tensor(80, 2048), tensor(2048, 128), tensor(80, 128)
+    left, right, out = tensor(rows, 2048), tensor(2048, columns), tensor(rows, columns)
     text = f"""func.func @main(%q: {left}, %k: {right}) -> {out} {{
       %zero = arith.constant 0.0 : f32
       %empty = tensor.empty() : {out}
@@ -235,7 +236,8 @@ def test_parts_of_a_depth() -> None:
       return %r : {out}
     }}"""
     report = attnpass.Report()
-    check(text, [(80, 2048), (2048, 128)], "mk,kn->mn", np.float32, "O2", report)
+    shapes: list[tuple[int, ...]] = [(rows, 2048), (2048, columns)]
+    check(text, shapes, "mk,kn->mn", np.float32, "O2", report)
     assert any("parts" in one.details for one in report.found("fitted"))
 
 
