@@ -12,11 +12,16 @@ from .linked_functions import ComputedFloat
 
 # Added to a number below 2^51 it leaves the nearest integer in the last digits.
 _TO_INTEGER = 1.5 * 2.0**52
+# sin(x) / x by powers of x^2, for x up to 1.6, to 8e-9: Chebyshev's.
+_SINE = (
+    0.999999994857711, -0.16666656604836239, 0.008333018041417516, -0.00019806627538745012,
+    2.599667648026988e-06,
+)  # fmt: skip
 
 
 class ExactAngles(OpPass):
-    """Writes sines, cosines and tangents in f32 and less out, with the quarters of a turn taken off
-    the angle in f64.
+    """Writes sines, cosines and tangents in f32 and less out, with the half turns taken off the
+    angle in f64.
 
     IREE 3.13 takes them off in f32: errors are 2.7e-8 times the angle (3e-5 at 1000, as of a time
     step in diffusion or a position in rotary embedding), and what is above 1e11 has no sine at all.
@@ -38,40 +43,28 @@ class ExactAngles(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         build, kind = Builder(op), op.results[0].type
-        sine = _Sine(build, op.operands[0])
+        value = _sine(build, op.operands[0], 0.5 if op.name == "math.cos" else 0.0)
         if op.name == "math.tan":
-            value = sine.turned(0) / sine.turned(1)
-        else:
-            value = sine.turned(1 if op.name == "math.cos" else 0)
+            value = value / _sine(build, op.operands[0], 0.5)
         op.results[0].replace_all_uses_with(build.cast_float(value.value, kind))
         return "takes turns off its angle in f64: IREE's error grows with the angle"
 
 
-class _Sine:
-    """The sine, in f32, of an angle of at most 32 bits and of those quarters of a turn ahead."""
-
-    def __init__(self, build: Builder, angle: ir.Value):
-        context = build.anchor.context
-        f32, f64 = ir.F32Type.get(context), ir.F64Type.get(context)
-        i32, i64 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 64))
-        wide = ComputedFloat(build, build.cast_float(angle, f64))
-        count = wide * (2 / math.pi) + _TO_INTEGER
-        rest = wide - (count - _TO_INTEGER) * (math.pi / 2)
-        # More than an eighth of a turn is left of angles that f64 counts no turns of.
-        rest = rest.of("arith.minimumf", 0.8).of("arith.maximumf", -0.8)
-        digits = build.convert("arith.bitcast", count.value, i64)
-        self.build, self.quarters = build, build.convert("arith.trunci", digits, i32)
-        near = ComputedFloat(build, build.cast_float(rest.value, f32))
-        square = near * near
-        self.sine = near * square.powers([(-1) ** n / math.factorial(2 * n + 1) for n in range(5)])
-        self.cosine = square.powers([(-1) ** n / math.factorial(2 * n) for n in range(6)])
-
-    def turned(self, ahead: int) -> ComputedFloat:
-        build = self.build
-        quarters = build.apply("arith.addi", self.quarters, ahead) if ahead else self.quarters
-        is_odd, is_past_half = (
-            build.compare("ne", build.apply("arith.andi", quarters, bit), 0) for bit in (1, 2)
-        )
-        size = build.select(is_odd, self.cosine.value, self.sine.value)
-        minus = build.apply("arith.negf", size)
-        return ComputedFloat(build, build.select(is_past_half, minus, size))
+def _sine(build: Builder, angle: ir.Value, ahead: float) -> ComputedFloat:
+    """The sine, in f32, of an angle of at most 32 bits that is so many half turns ahead."""
+    context = build.anchor.context
+    f32, f64 = ir.F32Type.get(context), ir.F64Type.get(context)
+    i32, i64 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 64))
+    wide = ComputedFloat(build, build.cast_float(angle, f64))
+    count = wide * (1 / math.pi)
+    count = (count + ahead if ahead else count) + _TO_INTEGER
+    half_turns = count - _TO_INTEGER
+    rest = wide - (half_turns - ahead if ahead else half_turns) * math.pi
+    # More than a quarter of a turn is left of angles that f64 counts no turns of.
+    near = ComputedFloat(build, build.cast_float(rest.value, f32)).within(1.6)
+    sine = near * (near * near).powers(_SINE)
+    # An odd number of half turns is one sign.
+    digits = build.convert("arith.trunci", build.convert("arith.bitcast", count.value, i64), i32)
+    signed = build.convert("arith.bitcast", sine.value, i32)
+    signed = build.apply("arith.xori", signed, build.apply("arith.shli", digits, 31))
+    return ComputedFloat(build, build.convert("arith.bitcast", signed, f32))

@@ -43,8 +43,14 @@ _SHORT_ASINH = (
     0.9999999999664586, -0.1666666547130035, 0.07499929441206218, -0.04462681240653528,
     0.030199924536563196, -0.021221250158170342, 0.01311365390897601, -0.004821023433225689,
 )  # fmt: skip
-# log2((1 + s) / (1 - s)) / s by powers of s^2, for numbers between the roots of 1/2 and of 2, to
-# 6e-12, and 2^x by those of x, from -1/2 to 1/2, to 3e-9: Chebyshev's.
+# (log(1 + x) - x + x^2 / 2) / x^3 likewise, for 1 + x between the roots of 1/2 and of 2, to 3e-8 of
+# the logarithm.
+_SHORT_LOG = (
+    0.333333283662796, -0.25000298023223877, 0.20001468062400818, -0.16642247140407562,
+    0.14202174544334412, -0.12972238659858704, 0.12712307274341583, -0.08101558685302734,
+)  # fmt: skip
+# log2((1 + s) / (1 - s)) / s by powers of s^2, for numbers between these roots, too, to 6e-12, and
+# 2^x by those of x, from -1/2 to 1/2, to 3e-9: Chebyshev's.
 _LOG2 = (
     2.885390081777851, 0.9617966941122649, 0.5770779426603044,
     0.41220922406110433, 0.31990680380701336, 0.28288502340748234,
@@ -53,9 +59,9 @@ _EXP2 = (
     1.0, 0.6931472067028326, 0.24022650922288757, 0.05550327226670302,
     0.009618056678524637, 0.0013400428177615838, 0.0001546144469856913,
 )  # fmt: skip
-# Bits of f64 behind its exponent, what makes exponents of shorter floats positive, and exponents
-# that are beyond these.
-_DIGITS, _ABOVE, _MOST_EXPONENT = 52, 1024, 1000.0
+# Bits of f32 and f64 behind their exponents, that of 1 in f32, and exponents that are beyond f32's,
+# whose halves are not.
+_SHORT_DIGITS, _DIGITS, _EXPONENT_OF_ONE, _MOST_EXPONENT = 23, 52, 127, 200.0
 # Above, 1 - erf is less than the last digit of 1; and so for tanh.
 _ERF_IS_ONE, _TANH_IS_ONE, _ERFC_IS_ZERO = 6.5, 20.0, 30.0
 # From where on what is left out of a logarithm is less than a last digit.
@@ -279,10 +285,13 @@ def _cbrt(x: ComputedFloat) -> ComputedFloat:
 def _asinh(x: ComputedFloat) -> ComputedFloat:
     size = abs(x)
     if not _is_double(x):
-        # Of large numbers half of what the logarithm is taken of.
-        root = size + (size * size + 1.0).of("math.sqrt")
-        log = size.if_("olt", _HYPERBOLIC_IS_LOG, root, size).of("math.log")
-        log = size.if_("olt", _HYPERBOLIC_IS_LOG, log, log + math.log(2))
+        # Half of what the logarithm is taken of.
+        root = (size + (size * size + 1.0).of("math.sqrt")) * 0.5
+        near, count = _near_one(size.if_("olt", _HYPERBOLIC_IS_LOG, root, size))
+        rest = near - 1.0
+        square = rest * rest
+        log = rest + square * (rest * rest.powers(_SHORT_LOG) - 0.5) + (count + 1.0) * math.log(2)
+        log = size.if_("olt", math.inf, log, size)
         return size.if_("olt", 0.6, x * (x * x).powers(_SHORT_ASINH), log.signed_as(x))
     square = size.of("arith.minimumf", _HYPERBOLIC_IS_LOG) * size
     near = _log1p(size + square / ((square + 1.0).of("math.sqrt") + 1.0))
@@ -352,47 +361,69 @@ def _high(x: ComputedFloat) -> ComputedFloat:
 
 
 def _power(x: ComputedFloat, y: ComputedFloat) -> ComputedFloat:
-    return _exp2(_log2_of_short(x) * y)
-
-
-def _log2_of_short(x: ComputedFloat) -> ComputedFloat:
-    """log2, in f64, of what was a shorter float, to 6e-12 of it."""
-    build, i64 = x.build, ir.IntegerType.get_signless(64, x.build.anchor.context)
-    bits = build.convert("arith.bitcast", x.value, i64)
-    # The exponent, above 0: x is it by a number between the roots of 1/2 and of 2.
-    count = build.subi(bits, _bits(math.sqrt(0.5)) - (_ABOVE << _DIGITS))
-    count = build.apply("arith.shrui", count, _DIGITS)
-    power = build.apply("arith.shli", build.subi(count, _ABOVE), _DIGITS)
-    near = ComputedFloat(
-        build, build.convert("arith.bitcast", build.subi(bits, power), x.value.type)
-    )
-    whole = build.apply("arith.ori", count, _bits(2.0**_DIGITS))
-    whole = ComputedFloat(build, build.convert("arith.bitcast", whole, x.value.type))
-    turn = (near - 1.0) / (near + 1.0)
-    log = turn * (turn * turn).powers(_LOG2) + (whole - (2.0**_DIGITS + _ABOVE))
-    log = x.if_("olt", math.inf, log, x)
+    """x^y in f32, by an exponent in f64, or in f32 where that is y."""
+    build = x.build
+    if scalar_number(x.value) == 2.0:
+        return _exp2(y)
+    f64 = ir.F64Type.get(build.anchor.context)
+    near, count = _near_one(x)
+    # Of infinity, 0, negative numbers and NaN the logarithm has no digits, but these exponents.
+    count = x.if_("olt", math.inf, count, x)
     none = x.if_("oeq", 0.0, x.constant(-math.inf), x.constant(math.nan))
-    return x.if_("ogt", 0.0, log, none)
+    count = x.if_("ogt", 0.0, count, none)
+    near, count, y = (
+        ComputedFloat(build, build.cast_float(n.value, f64)) for n in (near, count, y)
+    )
+    turn = (near - 1.0) / (near + 1.0)
+    return _exp2((turn * (turn * turn).powers(_LOG2) + count) * y)
+
+
+def _near_one(x: ComputedFloat) -> tuple[ComputedFloat, ComputedFloat]:
+    """A positive number in f32 by a power of 2, between the roots of 1/2 and of 2, and the
+    exponent of that."""
+    build, i32 = x.build, ir.IntegerType.get_signless(32, x.build.anchor.context)
+    bits = build.convert("arith.bitcast", x.value, i32)
+    count = build.subi(bits, _bits(math.sqrt(0.5), "<f"))
+    count = build.apply("arith.shrsi", count, _SHORT_DIGITS)
+    near = build.subi(bits, build.apply("arith.shli", count, _SHORT_DIGITS))
+    kind = x.value.type
+    return (
+        ComputedFloat(build, build.convert("arith.bitcast", near, kind)),
+        ComputedFloat(build, build.convert("arith.sitofp", count, kind)),
+    )
 
 
 def _exp2(x: ComputedFloat) -> ComputedFloat:
-    """2^x, in f64, of exponents that a shorter float is the power for, to 3e-9 of it."""
-    build, i64 = x.build, ir.IntegerType.get_signless(64, x.build.anchor.context)
+    """2^x in f32, of an exponent in f32 or f64, to a last digit."""
+    build = x.build
+    f32, i32, i64 = (
+        ir.F32Type.get(build.anchor.context),
+        *(ir.IntegerType.get_signless(bits, build.anchor.context) for bits in (32, 64)),
+    )
+    digits = _DIGITS if _is_double(x) else _SHORT_DIGITS
     # Added to this number what is no whole number is rounded off, and the rest are its last bits.
-    rounding = 1.5 * 2.0**_DIGITS
+    rounding = 1.5 * 2.0**digits
     x = x.within(_MOST_EXPONENT)
     shifted = x + rounding
-    rest = x - (shifted - rounding)
-    bits = build.convert("arith.bitcast", shifted.value, i64)
-    power = build.addi(build.apply("arith.shli", bits, _DIGITS), _bits(1.0))
-    return rest.powers(_EXP2) * ComputedFloat(
-        build, build.convert("arith.bitcast", power, x.value.type)
-    )
+    rest = ComputedFloat(build, build.cast_float((x - (shifted - rounding)).value, f32))
+    if _is_double(x):
+        whole = build.convert("arith.bitcast", shifted.value, i64)
+        whole = build.convert("arith.trunci", whole, i32)
+    else:
+        whole = build.convert("arith.bitcast", shifted.value, i32)
+        whole = build.subi(whole, _bits(rounding, "<f"))
+    # In two parts, for what a float ends with: infinity and 0.
+    half = build.apply("arith.shrsi", whole, 1)
+    power = rest.powers(_EXP2)
+    for part in (half, build.subi(whole, half)):
+        bits = build.apply("arith.shli", build.addi(part, _EXPONENT_OF_ONE), _SHORT_DIGITS)
+        power = power * ComputedFloat(build, build.convert("arith.bitcast", bits, f32))
+    return power
 
 
-def _bits(number: float) -> int:
-    """A positive float's, as a whole number."""
-    return int.from_bytes(struct.pack("<d", number), "little")
+def _bits(number: float, kind: str) -> int:
+    """A positive float's, packed as `kind`, as a whole number."""
+    return int.from_bytes(struct.pack(kind, number), "little")
 
 
 # In all types, and in f64 alone; the others IREE has code for.
@@ -426,8 +457,8 @@ _DOUBLES: dict[str, Callable[..., ComputedFloat]] = {
 }
 # In f32 and 16 bits alone: where IREE's code is right, but slow.
 _SHORT: dict[str, Callable[..., ComputedFloat]] = {"math.erf": _short_erf}
-# Those whose exponents need more digits than f32 and 16 bits have.
-_IN_DOUBLES: dict[str, Callable[..., ComputedFloat]] = {"math.exp2": _exp2, "math.powf": _power}
+# Those of which IREE rounds an exponent.
+_EXPONENTS: dict[str, Callable[..., ComputedFloat]] = {"math.exp2": _exp2, "math.powf": _power}
 # Exponents that IREE has products and roots for.
 _EXACT = {-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0}
 
@@ -440,11 +471,12 @@ class LinkedFunctions(OpPass):
 
     So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
     small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan` loses two,
-    `atan2` has the sign of 0 where the quotient is 0. Powers and `exp2` in f32 and 16 bits
-    are made in f64: IREE rounds the exponent of e to their type, by which 2^10 loses three bits.
-    Remainders are exact where the quotient is below 2^104, and NaN where it is far above. `erf` in
-    f32 and 16 bits, GELU's, is right in IREE, too, and takes twice as long (1.5 million of f32, one
-    thread of a Zen 3: 1.5 ms and 0.7; errors below 6 last digits, 5 in IREE).
+    `atan2` has the sign of 0 where the quotient is 0. Powers in f32 and 16 bits
+    have exponents in f64, and `exp2` takes whole ones off: IREE rounds the exponent of e to their
+    type, by which 2^10 loses three bits. Remainders are exact of quotients below 2^104, and
+    NaN where it is far above. `erf` in f32 and 16 bits, GELU's, is right in IREE, too, and takes
+    twice as long (1.5 million of f32, one thread of a Zen 3: 1.5 ms and 0.7; errors below 6 last
+    digits, 5 in IREE).
     """
 
     name = "attn-linked-functions"
@@ -458,7 +490,7 @@ class LinkedFunctions(OpPass):
         if op.name in _ALWAYS:
             return isinstance(op.results[0].type, ir.FloatType)
         kind = op.results[0].type if len(op.results) == 1 else None
-        if op.name in _IN_DOUBLES:
+        if op.name in _EXPONENTS:
             is_short = isinstance(kind, ir.FloatType) and ir.FloatType(kind).width <= 32
             return is_short and scalar_number(op.operands[-1]) not in _EXACT
         if isinstance(kind, ir.F64Type):
@@ -469,17 +501,13 @@ class LinkedFunctions(OpPass):
         build = Builder(op)
         kind, name = ir.FloatType(op.results[0].type), op.name.split(".")[-1]
         is_short = op.name in _SHORT and kind.width < 64
-        function = (_ALWAYS | _DOUBLES | _IN_DOUBLES | (_SHORT if is_short else {}))[op.name]
-        inside: ir.Type = kind
-        if op.name in _IN_DOUBLES:
-            inside = ir.F64Type.get(op.context)
-        elif kind.width < 32:
-            inside = ir.F32Type.get(op.context)
+        function = (_ALWAYS | _DOUBLES | _EXPONENTS | (_SHORT if is_short else {}))[op.name]
+        inside: ir.Type = ir.F32Type.get(op.context) if kind.width < 32 else kind
         values = [ComputedFloat(build, build.cast_float(x, inside)) for x in op.operands]
         result = build.cast_float(function(*values).value, kind)
         op.results[0].replace_all_uses_with(result)
-        if op.name in _IN_DOUBLES:
-            return f"is made in f64: IREE's {name} in {kind} rounds its exponent"
+        if op.name in _EXPONENTS:
+            return f"is written out: IREE's {name} in {kind} rounds its exponent"
         if is_short:
             return f"is written out: IREE's {name} takes longer"
         return f"is written out: IREE links no {name} in {kind}"

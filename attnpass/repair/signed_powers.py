@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from ..ir import Builder, is_narrow_float, scalar_number, whole_number
 from ..passes import OpPass
+from .linked_functions import ComputedFloat
 
 _POWER, _WHOLE_POWER = "math.powf", "math.fpowi"
 # From here on all floats of 32 and 64 bits are even numbers.
@@ -128,8 +129,7 @@ def _whole_and_odd(build: Builder, number: ir.Value) -> tuple[ir.Value, ir.Value
     `floor` for the least CPUs."""
     width = ir.FloatType(number.type).width
     kind = ir.IntegerType.get_signless(width, number.context)
-    near = build.apply("arith.minimumf", number, _ALL_EVEN[width])
-    near = build.apply("arith.maximumf", near, -_ALL_EVEN[width])
+    near = ComputedFloat(build, number).within(_ALL_EVEN[width]).value
     whole = build.convert("arith.fptosi", near, kind)
     is_whole = build.compare_floats("oeq", build.convert("arith.sitofp", whole, number.type), near)
     return is_whole, build.compare("eq", build.apply("arith.andi", whole, 1), 1)

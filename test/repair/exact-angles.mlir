@@ -11,8 +11,9 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
 // CHECK-LABEL: func.func @angles(
 // CHECK: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f16, %[[Z:.*]]: f64,
 // CHECK: arith.extf %[[X]] : f32 to f64
-// CHECK: arith.bitcast %{{.*}} : f64 to i64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
+// CHECK: arith.bitcast %{{.*}} : f64 to i64
+// CHECK: arith.xori
 // CHECK-NOT: math.sin
 // CHECK: arith.extf %[[Y]] : f16 to f64
 // CHECK: arith.divf

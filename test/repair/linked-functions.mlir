@@ -5,7 +5,7 @@
 
 // WHY-DAG: is written out: IREE links no log10 in f16
 // WHY-DAG: is written out: IREE links no tanh in f64
-// WHY-DAG: is made in f64: IREE's powf in f32 rounds its exponent
+// WHY-DAG: is written out: IREE's powf in f32 rounds its exponent
 // WHY-DAG: is written out: IREE's erf takes longer
 // WHY-NOT: tanh in f32
 
