@@ -66,7 +66,7 @@ def has_open_sums(function: ir.Operation) -> bool:
         map(loops_read, collect(function, lambda op: bool(iterator_kinds(op)), bodies=False))
     ):
         return False
-    return bool(_sums_read(function)) and any(map(_has_open_steps, ops))
+    return bool(sums_read(function)) and any(map(_has_open_steps, ops))
 
 
 def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
@@ -74,7 +74,7 @@ def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
     why = tile(function)
     if why:
         return why
-    for value, readers in _sums_read(function):
+    for value, readers in sums_read(function):
         _hide(value, readers)
     why = run_passes(function, _STEPS)
     for barrier in collect(function, lambda op: op.name == _BARRIER):
@@ -84,7 +84,7 @@ def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
     return Refusal(f"IREE says of its steps: {why}") if why else lower_vectors(function, target)
 
 
-def _sums_read(function: ir.Operation) -> list[tuple[ir.Value, list[ir.Operation]]]:
+def sums_read(function: ir.Operation) -> list[tuple[ir.Value, list[ir.Operation]]]:
     """What a kernel sums up and reads in other linalg ops, with these."""
     sums = [value for op in collect(function, reduces, bodies=False) for value in op.results]
     read = [(value, [op for op in users(value) if iterator_kinds(op)]) for value in sums]
