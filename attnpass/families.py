@@ -168,10 +168,10 @@ class RepairKernels(PassFamily):
 
 class RepairSums(PassFamily):
     name = "attn-repair-sums"
-    summary = "CUDA: sums that kernels add up whole"
+    summary = "sums that kernels add up whole, in tiles"
     phase = "executable-configurations"
-    backends = ("cuda",)
-    parts = ("attn-lone-lanes", "attn-whole-sums")
+    backends = ("cuda", "rocm")
+    parts = ("attn-lone-lanes", "attn-whole-sums", "attn-tiled-sums")
 
 
 class FillWorkgroups(PassFamily):

@@ -154,6 +154,7 @@ REGISTRY: dict[str, str] = {
     "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
     "attn-tile-dynamic": "attnpass.gpu.fit_tiles.fit_tiles:TileDynamic",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
+    "attn-tiled-sums": "attnpass.repair.tiled_sums:TiledSums",
     "attn-transpose-caches": "attnpass.layout.transpose_caches:TransposeCaches",
     "attn-unsigned-reverses": "attnpass.repair.unsigned_reverses:UnsignedReverses",
     "attn-use-kernels": "attnpass.kernels.use_kernels:UseKernels",

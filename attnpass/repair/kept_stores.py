@@ -8,6 +8,10 @@ from ..ir import Builder, defining_op
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
+_CONSTANT = "arith.constant"
+_CALLS = ("func.call", "util.call")
+_BRANCH, _FOR, _WHILE = "scf.if", "scf.for", "scf.while"
+_HANDS_ON = (*_CALLS, _BRANCH, _FOR, _WHILE)
 
 
 class KeptStores(OpPass):
@@ -15,7 +19,9 @@ class KeptStores(OpPass):
 
     IREE 3.13 takes a global, such as the row of the last call, that always gets what another holds
     for that other, though that changes later; and a store of what the same global held for
-    nothing, though something else was stored in it since. attn-own-buffers makes a copy of it.
+    nothing, though something else was stored in it since. What a branch, a loop or a function hands
+    on may be such a value, as IREE sees once it has folded them. attn-own-buffers makes a copy of
+    it.
     """
 
     name = "attn-kept-stores"
@@ -24,8 +30,13 @@ class KeptStores(OpPass):
     mends = "a global that gets what another holds changes with the other"
 
     def wanted(self, op: ir.Operation) -> bool:
-        made = defining_op(op.operands[0]) if op.name == STORE else None
-        return made is not None and made.name == LOAD
+        if op.name != STORE:
+            return False
+        made = defining_op(op.operands[0])
+        if made is not None:
+            return made.name in (LOAD, *_HANDS_ON)
+        owner = op.operands[0].owner.owner.operation
+        return owner.name in _HANDS_ON or _is_private(owner)
 
     def change(self, op: ir.Operation) -> str:
         op.operands[0] = barred(Builder(op), op.operands[0])
@@ -37,9 +48,62 @@ def barred(build: Builder, value: ir.Value) -> ir.Value:
     return build.create(BARRIER, [value.type], [value]).results[0]
 
 
-def loaded(value: ir.Value) -> ir.Operation | None:
-    """The op that loads a value from a global, behind barriers."""
+def behind_barriers(value: ir.Value) -> ir.Value:
+    """What a value is behind barriers."""
     made = defining_op(value)
     while made is not None and made.name == BARRIER:
-        made = defining_op(made.operands[0])
-    return made if made is not None and made.name == LOAD else None
+        value = made.operands[0]
+        made = defining_op(value)
+    return value
+
+
+def held(value: ir.Value) -> list[ir.Operation]:
+    """The loads of globals and the constants that a value may be, where it can be nothing else:
+    branches and loops hand it on as it is. None of them where something computes it."""
+    left, seen, found = [value], set[ir.Value](), list[ir.Operation]()
+    while left:
+        one = behind_barriers(left.pop())
+        if one in seen:
+            continue
+        seen.add(one)
+        made = defining_op(one)
+        if made is not None and made.name in (LOAD, _CONSTANT):
+            found.append(made)
+        elif sources := _sources(one, made):
+            left += sources
+        else:
+            return []
+    return found
+
+
+def _sources(value: ir.Value, made: ir.Operation | None) -> list[ir.Value]:
+    """What a result of a branch or a loop, or what a loop hands to its body, may be; nothing for
+    another value."""
+    if made is not None:
+        number = ir.OpResult(value).result_number
+        if made.name == _BRANCH:
+            return [_end(region).operands[number] for region in made.regions if len(region.blocks)]
+        if made.name == _FOR:
+            return [made.operands[3 + number], _end(made.regions[0]).operands[number]]
+        return [_end(made.regions[0]).operands[1 + number]] if made.name == _WHILE else []
+    block, number = value.owner, ir.BlockArgument(value).arg_number
+    loop = block.owner.operation
+    if loop.name == _FOR and number:
+        return [loop.operands[2 + number], _end(loop.regions[0]).operands[number - 1]]
+    if loop.name != _WHILE:
+        return []
+    if block == loop.regions[1].blocks[0]:
+        return [_end(loop.regions[0]).operands[1 + number]]
+    return [loop.operands[number], _end(loop.regions[1]).operands[number]]
+
+
+def _end(region: ir.Region) -> ir.Operation:
+    """The terminator of a region of one block."""
+    block = region.blocks[0]
+    return block.operations[len(block.operations) - 1].operation
+
+
+def _is_private(function: ir.Operation) -> bool:
+    """Whether only functions of the module call one."""
+    name = "sym_visibility"
+    return name in function.attributes and "private" in str(function.attributes[name])

@@ -38,11 +38,11 @@ from ..ir import (
     enclosing,
     fill_region,
     fill_unrun,
+    has_ancestor,
     is_inside,
     is_ranked_tensor,
     known_attribute,
     next_op,
-    outer_reads,
     ranked_shape,
     remove_attributes,
     sizes_of,
@@ -54,7 +54,7 @@ from ..ir.rewrite import erase
 from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE, Op
-from .kept_stores import LOAD, STORE, barred, loaded
+from .kept_stores import LOAD, STORE, barred, behind_barriers, held
 
 _VALUE = "initial_value"
 _INITIALIZER = "util.initializer"
@@ -85,13 +85,11 @@ def separate(module: ir.Operation) -> list[str]:
 
 
 def keep_begun(module: ir.Operation) -> list[str]:
-    """Has each mutable global that only constants are stored to begin in an initializer; returns
-    their names. Needs a current context."""
+    """Has each mutable global that is stored to, and begins with numbers, begin in an initializer;
+    returns their names. Needs a current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
     stored = {_global_of(op) for op in stores}
-    changing = {_global_of(op) for op in stores if not _is_known(op.operands[0], stored)}
-    begun = collect(module, _begins, bodies=False)
-    found = [op for op in begun if symbol_name(op) in stored - changing]
+    found = [op for op in collect(module, _begins, bodies=False) if symbol_name(op) in stored]
     for op in found:
         _initialize(op, lambda build, kind, value: build.constant(value, kind))
     return [symbol_name(op) for op in found]
@@ -217,33 +215,35 @@ def _storing(op: ir.Operation) -> str:
 
 
 def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
-    """Has each store to a global of what another global holds, or of what it held itself before
-    something else was stored in it, store a copy; returns those ops. Needs a current context."""
+    """Has each store to a global of what another global holds, of what it held itself before
+    something else was stored in it, or of a constant, store a copy;
+    returns those ops. Needs a current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
     counts = Counter(map(_global_of, stores))
     found: list[ir.Operation] = []
     for op in stores:
-        made = loaded(op.operands[0])
-        if made is None or not is_ranked_tensor(op.operands[0]):
+        value = behind_barriers(op.operands[0])
+        if not is_ranked_tensor(value) or has_ancestor(op, _INITIALIZER):
             continue
-        if _global_of(made) != _global_of(op) or counts[_global_of(op)] > 1:
-            op.operands[0] = _copied(Builder(op), made.results[0])
+        made = held(value)
+        if any(_is_held_elsewhere(one, _global_of(op), counts) for one in made):
+            # What IREE knows while it compiles, it would copy then.
+            build = Builder(op)
+            op.operands[0] = _copied(build, barred(build, value))
             found.append(op)
+        elif not made:
+            op.operands[0] = value
     return found
 
 
-def _is_known(value: ir.Value, stored: Collection[str]) -> bool:
-    """Whether IREE may compute a value while it compiles: it hangs on no argument, and on no global
-    of those `stored`."""
-    left, seen = [value], {value}
-    while left:
-        made = defining_op(left.pop())
-        if made is None or (made.name == LOAD and _global_of(made) in stored):
-            return False
-        new = set(outer_reads(made)) - seen
-        seen |= new
-        left.extend(new)
-    return True
+def _is_held_elsewhere(made: ir.Operation, name: str, counts: Counter[str]) -> bool:
+    """Whether what is stored in a global, made by a load or a constant, another may hold, too. All
+    that is the same constant is one for IREE, but for a number everywhere."""
+    if made.name != LOAD:
+        value = made.attributes["value"]
+        is_splat = isinstance(value, ir.DenseElementsAttr) and value.is_splat
+        return not is_splat
+    return _global_of(made) != name or counts[name] > 1
 
 
 def _global_of(op: ir.Operation) -> str:
@@ -600,7 +600,7 @@ _REPAIRS: dict[_Repair, tuple[str, str]] = {
     keep_begun: (
         "global",
         "it begins in an initializer: IREE 3.13 forgets how a global begins that only constants "
-        "are stored to",
+        "are stored to in the end",
     ),
     keep_loaded: (
         "",

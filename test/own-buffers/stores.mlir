@@ -35,8 +35,10 @@ func.func @main(%x: tensor<2xi8>, %rows: tensor<?x2xi8>, %is_first: i1) -> tenso
   // CHECK-NEXT: }
   // CHECK: util.call @__attn_store_within()
   // CHECK: %[[NOW:.*]] = util.global.load @now
+  // CHECK: util.optimization_barrier %[[NOW]]
+  // CHECK: %[[BEHIND:.*]] = util.optimization_barrier %[[NOW]]
   // CHECK: %[[COPY:.*]] = flow.dispatch.region
-  // CHECK: linalg.copy ins(%[[NOW]] :
+  // CHECK: linalg.copy ins(%[[BEHIND]] :
   // CHECK: util.global.store %[[COPY]], @last
   // CHECK: util.global.store %{{.*}}, @now
   %now = util.global.load @now : tensor<2xi8>

@@ -15,6 +15,7 @@ from attention_form import Form
 from flex import FLEX, flex_case
 from helpers import CPU
 from latent_cache import LATENT_CACHE
+from odd_norm import ODD_NORM
 from probe import CRASHED, FAILED, WRONG, Place, Probe, of_form
 
 # What is no pass of its own is mended by attn-compile whatever passes it runs.
@@ -608,6 +609,18 @@ PROBES = {
     ),
     "repeats of keys": _repeats("k", WRONG),
     "repeats of V's columns": _repeats("v", CRASHED),
+    "norms of odd width, on AMD GPUs": Probe(
+        ODD_NORM,
+        "attn-tiled-sums",
+        r'"reduction"\]} ins[^\n]*<\?xf32>\) \{\n',
+        "compiled",
+        flags=(
+            "--iree-hal-target-device=hip",
+            "--iree-rocm-target=gfx942",
+            "--iree-opt-level=O2",
+        ),
+        shown_at="executable-configurations",
+    ),
     "tiles of an unknown number": Probe(
         modules.UNKNOWN_TILES,
         "attn-keep-tiles",

@@ -25,6 +25,7 @@ import attnpass
 from attnpass.passes import REGISTRY
 from bench.device import several
 
+_DEVICE = "--iree-hal-target-device="
 CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
 CONFIGURED = "executable-configurations"
 # The names of what may be wrong.
@@ -91,7 +92,8 @@ def with_repair(probe: Probe) -> str:
 
 
 def _found(probe: Probe, pipeline: str) -> str:
-    target = CPU if probe.place == "cpu" or CPU[0] in probe.flags else CUDA
+    is_named = any(flag.startswith(_DEVICE) for flag in probe.flags)
+    target = () if is_named else CPU if probe.place == "cpu" else CUDA
     phase = probe.shown_at or (CONFIGURED if probe.place == "interpreted" else "")
     flags = [*target, *probe.flags, *([f"--compile-to={phase}"] if phase else [])]
     program = _compiled(probe.text, pipeline, flags)

@@ -16,6 +16,7 @@ from attention_case import SCALE, TOLERANCE, Case, Hidden
 from gpu_module import is_written, lower, run_gpu_module
 from helpers import rel_error
 from iree.compiler import tools
+from odd_norm import ODD_NORM
 
 import attnpass
 
@@ -106,6 +107,18 @@ def test_a_batch_of_unknown_size_times_heads(tmp_path: Path) -> None:
     with np.errstate(all="ignore"):
         (result,) = run_gpu_module(lower(path.read_text()), inputs)
     assert rel_error(result, case.wanted()) < TOLERANCE[case.kind]
+
+
+def test_a_norm_of_odd_width_ends(tmp_path: Path) -> None:
+    """Its two sums are tiled; IREE unrolls one."""
+    path, report = tmp_path / "lowered.mlir", attnpass.Report()
+    attnpass.compile_str(ODD_NORM, output_file=str(path), extra_args=flags("gfx942"), report=report)
+    assert any("tiles of one" in record.reason for record in report.found("repaired"))
+    x = np.random.default_rng(0).standard_normal((70, 65)).astype(np.float16)
+    (result,) = run_gpu_module(lower(path.read_text()), [x])
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(1, keepdims=True)) / wide.std(1, keepdims=True)
+    assert rel_error(result, wanted) < 1e-3
 
 
 # Where the lanes hold A[i][k], B[k][j] and D[i][j], as AMD's matrix instruction calculator prints

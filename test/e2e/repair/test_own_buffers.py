@@ -158,6 +158,66 @@ func.func @main(%x: tensor<2xf32>, %is_first: i1) -> tensor<12xf32> {
         assert np.array_equal(main(given, int(branch)).to_host(), wanted)
 
 
+_LOOPS = {
+    "for": """%r = scf.for %i = %c0 to %m step %c1 iter_args(%a = %was) -> (tensor<2xf32>) {
+    util.global.store %x, @state : tensor<2xf32>
+    util.global.store %a, @state : tensor<2xf32>
+    scf.yield %a : tensor<2xf32>
+  }""",
+    "while": """%w:2 = scf.while (%i = %c0, %a = %was) : (index, tensor<2xf32>)
+      -> (index, tensor<2xf32>) {
+    %q = arith.cmpi slt, %i, %m : index
+    scf.condition(%q) %i, %a : index, tensor<2xf32>
+  } do {
+  ^bb0(%i: index, %a: tensor<2xf32>):
+    util.global.store %x, @state : tensor<2xf32>
+    util.global.store %a, @state : tensor<2xf32>
+    %j = arith.addi %i, %c1 : index
+    scf.yield %j, %a : index, tensor<2xf32>
+  }""",
+}
+
+
+@pytest.mark.parametrize(("loop", "level"), pairwise(_LOOPS, ["O0", "O2"]))
+def test_a_loop_stores_back_what_it_carries(loop: str, level: str) -> None:
+    """And a constant is stored and returned; what is stored in a function that is not called is no
+    store."""
+    program = compile_text(
+        f"""
+util.global private mutable @state = dense<[1.0, 2.0]> : tensor<2xf32>
+util.global private mutable @constant = dense<[3.0, 4.0]> : tensor<2xf32>
+func.func private @uncalled(%x: tensor<2xf32>) {{
+  util.global.store %x, @constant : tensor<2xf32>
+  return
+}}
+func.func @main(%x: tensor<2xf32>, %n: i32) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = arith.index_cast %n : i32 to index
+  %was = util.global.load @state : tensor<2xf32>
+  {_LOOPS[loop]}
+  %state = util.global.load @state : tensor<2xf32>
+  %before = util.global.load @constant : tensor<2xf32>
+  %new = arith.constant dense<[5.0, 6.0]> : tensor<2xf32>
+  util.global.store %new, @constant : tensor<2xf32>
+  return %state, %before, %new : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}}
+""",
+        mode="cost",
+        report=(report := Report()),
+        flags=[f"--iree-opt-level={level}"],
+    )
+    assert not report.found("fallback")
+    from iree import runtime
+
+    config = runtime.Config("local-sync")
+    main = load(config, program)["main"]
+    for count, constant in ((0, [3, 4]), (2, [5, 6]), (1, [5, 6])):
+        results = main(to_iree(config.device, np.full(2, 9, np.float32)), count)
+        for result, wanted in zip(results, ([1, 2], constant, [5, 6]), strict=True):
+            assert np.array_equal(result.to_host(), wanted)
+
+
 _WRITES = {
     "slice": """tensor.insert_slice %row into %base[%i, 0] [1, 8] [1, 1]
         : tensor<1x8xf32> into tensor<4x8xf32>""",
