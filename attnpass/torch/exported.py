@@ -24,6 +24,7 @@ from torch.export.graph_signature import (
 )
 
 from ..errors import AttnError, first_line
+from .control_flow import scans_as_loops
 from .flex import write_out
 from .known import KnownNumbers
 from .normalize import PLACES, argument
@@ -153,6 +154,7 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     table |= RECIPES | library_recipes()
     _join_names(program)
     write_out(program, PLACES)
+    scans_as_loops(program.graph_module, PLACES)
     try:
         with torch.no_grad():
             return program.run_decompositions(table)

@@ -20,6 +20,7 @@ from iree.compiler.extras.fx_importer import (
 from ..errors import AttnError
 from ..ir import location_text, walk
 from ..program.executable import SCOPE
+from .control_flow import BranchImporter
 from .exported import StatelessProgram
 
 # Smaller tensors are constants, which the compiler may fold.
@@ -157,7 +158,7 @@ class _PathImporter(FxImporter):
     def __init__(self, hooks: FxImporterHooks):
         context = ir.Context()
         context.load_all_available_dialects()
-        super().__init__(context=context, hooks=hooks)
+        super().__init__(context=context, hooks=hooks, graph_node_importer_cls=BranchImporter)
         self._cc = _PathCache(self._c, py_attr_tracker=self._py_attr_tracker)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import AttnError
+from .control_flow import carry_all, drop_unused, graphs_of
 from .unsigned import widen_bytes
 from .views import split_views
 
@@ -55,8 +56,18 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
     3. Views of unknown sizes change one run of dims each.
     4. Arithmetic on sizes is what the importer has.
     5. Unsigned bytes are computed with in 32 bits.
+    6. Loops carry all that they read.
     """
-    for node in list(program.graph.nodes):
+    for graph in graphs_of(program.graph_module):
+        _normalize(graph)
+    carry_all(program.graph_module)
+    drop_unused(program.graph_module)
+    return program
+
+
+def _normalize(graph: torch.fx.Graph) -> None:
+    """`normalize` of one graph: a program's, or that of a loop or a branch."""
+    for node in list(graph.nodes):
         if node.target is aten.scaled_dot_product_attention.default:
             _give_all_dims(node)
         elif node.target in _SCATTERS:
@@ -65,14 +76,12 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
             _spell(node)
         elif node.target is aten._assert_tensor_metadata.default:
             # It keeps what computes blocks.
-            program.graph.erase_node(node)
+            graph.erase_node(node)
         elif node.target is aten._assert_scalar.default and _is_of_truths(node.args[0]):
-            program.graph.erase_node(node)
-    split_views(program.graph, PLACES)
-    widen_bytes(program.graph, PLACES)
-    program.graph.eliminate_dead_code()
-    program.graph_module.delete_all_unused_submodules()
-    return program
+            graph.erase_node(node)
+    split_views(graph, PLACES)
+    widen_bytes(graph, PLACES)
+    graph.eliminate_dead_code()
 
 
 def _is_of_truths(checked: Any) -> bool:
