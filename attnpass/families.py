@@ -21,6 +21,7 @@ class RepairImports(PassFamily):
         "attn-flex-masks",
         "attn-kept-stores",
         "attn-tensor-and",
+        "attn-equal-ranks",
         "attn-exact-integers",
         "attn-compared-numbers",
         "attn-plain-pads",

@@ -51,6 +51,7 @@ REGISTRY: dict[str, str] = {
     "attn-degenerate-loops": "attnpass.repair.degenerate_loops:DegenerateLoops",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
     "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
+    "attn-equal-ranks": "attnpass.repair.equal_ranks:EqualRanks",
     "attn-exact-angles": "attnpass.repair.exact_angles:ExactAngles",
     "attn-exact-integers": "attnpass.repair.exact_integers:ExactIntegers",
     "attn-explicit-repeats": "attnpass.layout.explicit_repeats:ExplicitRepeats",
@@ -298,11 +299,11 @@ class OpPass(Pass):
 
     def change(self, op: ir.Operation) -> str:
         """Does it to an op, and says what; '' where the op stays. An op that has no users behind
-        it is erased, and with `erases` may have none."""
+        it is erased."""
         raise NotImplementedError
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        from .ir import collect, erase_dead, erase_unused
+        from .ir import collect, erase_dead, erase_unused, is_used
         from .report.ops import op_of
 
         if self.backends and not self.is_for(module):
@@ -315,7 +316,9 @@ class OpPass(Pass):
                 context.report.record(about, self.what, said)
                 changed.append(op)
         if self.erases:
-            erase_unused(changed[::-1])
+            # Users first: what only they read is not in use then.
+            unused = (op for op in reversed(changed) if not any(map(is_used, op.results)))
+            erase_unused(unused)
         else:
             erase_dead(changed)
         return bool(changed)

@@ -81,7 +81,7 @@ def erase_dead(ops: Iterable[ir.Operation]) -> None:
         pending.update(dict.fromkeys(producers))
 
 
-def erase_unused(ops: Sequence[ir.Operation]) -> None:
+def erase_unused(ops: Iterable[ir.Operation]) -> None:
     """Erases ops, users first, none of whose results may be in use any more."""
     for op in ops:
         assert not any(users(result) for result in op.results), "an op in use"

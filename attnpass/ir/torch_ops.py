@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from .builder import Builder
@@ -19,6 +21,14 @@ def constant_number(value: ir.Value) -> int | float | None:
         return None
     number = op.attributes["value"]
     return ir.IntegerAttr(number).value if "int" in op.name else ir.FloatAttr(number).value
+
+
+def constant_truth(value: ir.Value) -> bool | None:
+    """The truth that a `torch.constant.bool` is."""
+    op = defining_op(value)
+    if op is None or op.name != "torch.constant.bool":
+        return None
+    return bool(ir.BoolAttr(op.attributes["value"]).value)
 
 
 class TorchBuilder(Builder):
@@ -84,6 +94,12 @@ class TorchBuilder(Builder):
             kind = torch_tensor(wanted, torch_element(value.type))
             value = self.op("aten.unsqueeze", kind, value, self.number(place))
         return value
+
+    def expanded(self, value: ir.Value, sizes: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+        """A tensor whose dims of size 1 are repeated to `sizes`; -1 stays as it is."""
+        list_of = ir.Type.parse("!torch.list<int>")
+        listed = self.create("torch.prim.ListConstruct", [list_of], sizes).results[0]
+        return self.op("aten.expand", kind, value, listed, self.truth(False))
 
     def element_of(self, value: ir.Value, dim: int, place: int) -> ir.Value:
         """The part of a tensor at a place along a dim, which it keeps with size one."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import defining_op
 from ..ir.printed import torch_element, torch_shape, torch_tensor
-from ..ir.torch_ops import CODES, TorchBuilder, constant_number
+from ..ir.torch_ops import CODES, TorchBuilder, constant_number, constant_truth
 from ..passes import OpPass
 
 _ZEROS, _BORDER, _REFLECTION = range(3)
@@ -35,10 +34,9 @@ class BoundedGrids(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         image, grid, mode, padding, corners = op.operands
-        made = defining_op(corners)
+        ends = constant_truth(corners)
         if (
-            made is None
-            or made.name != "torch.constant.bool"
+            ends is None
             or constant_number(mode) not in _BILINEAR_OR_NEAREST
             or len(torch_shape(image.type)) != 4
             or torch_element(grid.type) not in _FLOATS
@@ -51,9 +49,8 @@ class BoundedGrids(OpPass):
             narrow = op.results[0].type
             image, grid = (build.in_type(value, "f32") for value in (image, grid))
         kind = torch_tensor(torch_shape(op.results[0].type), torch_element(image.type))
-        ends = int(ir.BoolAttr(made.attributes["value"]).value)
         if constant_number(padding) == _ZEROS:
-            near = build.near(grid, build.edges(image, grid, 1, ends))
+            near = build.near(grid, build.edges(image, grid, 1, int(ends)))
             grid = build.chosen(build.with_units(near, 0, 1), grid, build.real(0.0))
             result = build.op("aten.grid_sampler", kind, image, grid, mode, padding, corners)
             shape = torch_shape(near.type)
@@ -63,7 +60,7 @@ class BoundedGrids(OpPass):
         elif constant_number(padding) in (_BORDER, _REFLECTION):
             if constant_number(padding) == _REFLECTION:
                 grid = build.mirrored(grid)
-            grid = build.between(grid, build.edges(image, grid, -1, ends))
+            grid = build.between(grid, build.edges(image, grid, -1, int(ends)))
             result = build.op("aten.grid_sampler", kind, image, grid, mode, padding, corners)
         else:
             return ""

@@ -14,6 +14,11 @@ from ..passes import OpPass
 _READ = "torch.aten.index.Tensor"
 _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
 _WRITES_ONE = "torch.aten.select_scatter"
+# What the import has no name for, and whether elements are added.
+_UNNAMED, _WRITES_ROWS = (
+    "torch.operator",
+    {"torch.aten.index_copy": False, "torch.aten.index_add": True},
+)
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
@@ -34,21 +39,26 @@ class PlainIndices(OpPass):
     ones, as a cache with a position for each sequence is written (`cache[batch, :, position]`).
     A negative position, which PyTorch counts from the end, it takes as it is: other rows change,
     or memory that is not the tensor's. A write at the last place, -1, of a dim (`x[-1] = new`) it
-    takes for one of what stands between -1 and 0, and writes nothing. Works on the torch dialect,
-    before IREE imports it. Nothing is changed beside masks of bools, each of which addresses
-    several dims.
+    takes for one of what stands between -1 and 0, and writes nothing. It has no name for
+    `index_copy`, as static caches are written, and `index_add`, which are writes, too. Works on the
+    torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of which
+    addresses several dims.
     """
 
     name = "attn-plain-indices"
     summary = "PyTorch's reads and writes by index are imported right"
     why = "the import takes negative positions as they are, and has no program for some indices"
-    ops = (_READ, *_WRITES, _WRITES_ONE)
+    ops = (_READ, *_WRITES, _WRITES_ONE, _UNNAMED)
     phase = "start"
     mends = "writes by negative positions change other rows"
+
+    erases = True
 
     def change(self, op: ir.Operation) -> str:
         if op.name == _WRITES_ONE:
             return _from_start(op)
+        if op.name == _UNNAMED:
+            return _as_write(op)
         made = defining_op(op.operands[_INDICES])
         if made is None or made.name != _LIST:
             return ""
@@ -60,6 +70,29 @@ class PlainIndices(OpPass):
             kind = made.results[0].type
             op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
         return "; ".join(reasons)
+
+
+def _as_write(op: ir.Operation) -> str:
+    """Makes a write of rows along a dim, at places in a tensor of one dim, one by indices."""
+    adds = _WRITES_ROWS.get(ir.StringAttr(op.attributes["name"]).value)
+    if adds is None:
+        return ""
+    tensor, along, index, new, *factor = op.operands
+    dim = constant_number(along)
+    if not isinstance(dim, int) or len(torch_shape(index.type)) != 1:
+        return ""
+    if any(constant_number(number) != 1 for number in factor):
+        return ""
+    build = _Build(op)
+    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+    places = [*[none] * (dim % len(torch_shape(tensor.type))), build.wide(index)]
+    places, _ = _plain(op, places)
+    kind = ir.Type.parse("!torch.list<optional<vtensor>>")
+    places = build.create(_LIST, [kind], places).results[0]
+    truth, kind = build.truth(adds), op.results[0].type
+    written = build.op("aten.index_put", kind, tensor, places, new, truth)
+    op.results[0].replace_all_uses_with(written)
+    return "is a write by indices, which IREE's import knows"
 
 
 def _from_start(op: ir.Operation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -50,13 +50,11 @@ PLACES = ("stack_trace", "nn_module_stack")
 def normalize(program: ExportedProgram) -> ExportedProgram:
     """The program as IREE 3.13 imports it right, changed in place.
 
-    1. The operands of attention have the same dims in front, masks as many as queries, and there is
-       a batch: the import fails on fewer, which torch broadcasts.
-    2. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
-    3. Views of unknown sizes change one run of dims each.
-    4. Arithmetic on sizes is what the importer has.
-    5. Unsigned bytes are computed with in 32 bits.
-    6. Loops carry all that they read.
+    1. The dim of a scatter is counted from the front: of -1 the import makes a crash of IREE.
+    2. Views of unknown sizes change one run of dims each.
+    3. Arithmetic on sizes is what the importer has.
+    4. Unsigned bytes are computed with in 32 bits.
+    5. Loops carry all that they read.
     """
     for graph in graphs_of(program.graph_module):
         _normalize(graph)
@@ -68,9 +66,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
 def _normalize(graph: torch.fx.Graph) -> None:
     """`normalize` of one graph: a program's, or that of a loop or a branch."""
     for node in list(graph.nodes):
-        if node.target is aten.scaled_dot_product_attention.default:
-            _give_all_dims(node)
-        elif node.target in _SCATTERS:
+        if node.target in _SCATTERS:
             node.update_arg(1, node.args[1] % max(node.meta["val"].dim(), 1))
         elif node.target in _ARITHMETIC:
             _spell(node)
@@ -118,66 +114,6 @@ def _spell(node: torch.fx.Node) -> None:
 
     node.replace_all_uses_with(_ARITHMETIC[node.target](op, *node.args))
     graph.erase_node(node)
-
-
-def _give_all_dims(node: torch.fx.Node) -> None:
-    query, key, value = node.args[:3]
-    mask = argument(node, 3, "attn_mask", None)
-    shapes = [operand.meta["val"].shape for operand in (query, key, value)]
-    rank = max(3, *(len(shape) for shape in shapes))
-    for operand in (query, key, value, mask):
-        if isinstance(operand, torch.fx.Node):
-            full = operand
-            for _ in range(rank - operand.meta["val"].dim()):
-                full = _put_before(node, aten.unsqueeze.default, full, 0)
-            _replace(node, operand, full)
-    groups = bool(argument(node, 7, "enable_gqa", False))
-    _share_batches(node, range(3), rank - 2 - groups)
-    if node.meta["val"].dim() < rank:
-        with node.graph.inserting_before(node):
-            batched = node.graph.call_function(node.target, node.args, node.kwargs)
-        batched.meta = {key: node.meta[key] for key in PLACES if key in node.meta}
-        batched.meta["val"] = node.meta["val"].unsqueeze(0)
-        node.target, node.args, node.kwargs = aten.squeeze.dim, (batched, 0), {}
-
-
-def _share_batches(node: torch.fx.Node, places: Iterable[int], count: int) -> None:
-    """Repeats operands along the dims in front that they have once and others more often."""
-    nodes = [node.args[place] for place in places]
-    shapes = [operand.meta["val"].shape for operand in nodes]
-    for operand, shape in zip(nodes, shapes, strict=True):
-        sizes = [
-            next((other[dim] for other in shapes if not _is_one(other[dim])), 1)
-            for dim in range(count)
-        ]
-        repeated = [
-            size if _is_one(own) and isinstance(size, int) else -1
-            for own, size in zip(shape[:count], sizes, strict=True)
-        ]
-        if any(size not in (-1, 1) for size in repeated):
-            sizes = [*repeated, *[-1] * (len(shape) - count)]
-            _replace(node, operand, _put_before(node, aten.expand.default, operand, sizes))
-
-
-def _is_one(size: int | torch.SymInt) -> bool:
-    return isinstance(size, int) and size == 1
-
-
-def _replace(node: torch.fx.Node, old: torch.fx.Node, new: torch.fx.Node) -> None:
-    if old is not new:
-        node.replace_input_with(old, new)
-
-
-def _put_before(
-    node: torch.fx.Node, target: Any, operand: torch.fx.Node, argument: Any
-) -> torch.fx.Node:
-    """A node in front of another: `target` of an operand."""
-    value = target(operand.meta["val"], argument)
-    with node.graph.inserting_before(node):
-        made = node.graph.call_function(target, (operand, argument))
-    made.meta = {key: operand.meta[key] for key in PLACES if key in operand.meta}
-    made.meta["val"] = value
-    return made
 
 
 def argument(node: torch.fx.Node, place: int, name: str, default: Any) -> Any:

@@ -98,6 +98,16 @@ def _instance_norm() -> Probe:
     return Probe(modules.INSTANCE_NORM, name, inputs=inputs, wanted=lambda: [wanted], beside=others)
 
 
+def _mask_without_heads() -> Probe:
+    q, mask = random((1, 2, 3, 4), (3, 3))
+    wide = q.astype(np.float64)
+    weights = np.exp(wide @ wide.swapaxes(-1, -2) / 2 + mask)
+    wanted = weights / weights.sum(-1, keepdims=True) @ wide
+    name, error = "attn-equal-ranks", "tensor.collapse_shape"
+    inputs, module = [q, mask], modules.MASK_WITHOUT_HEADS
+    return Probe(module, name, FAILED, inputs=inputs, wanted=lambda: [wanted], error=error)
+
+
 def _powers() -> Probe:
     x, y = (np.array(each, np.float32) for each in ((-2, -2, 0, 3), (3, 2, 0, 2)))
     wanted = np.array((-8.0, 4, 1, 9))
@@ -341,6 +351,7 @@ PROBES = {
         wanted=lambda: [np.array([1, 0, 6])],
         error="failed to legalize operation",
     ),
+    "masks of all heads": _mask_without_heads(),
     "integers divided and rounded down": Probe(
         modules.FLOOR_DIVISIONS,
         "attn-exact-integers",

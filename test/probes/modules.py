@@ -27,6 +27,16 @@ func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !
 }
 """
 
+MASK_WITHOUT_HEADS = """
+func.func @main(%q: !torch.vtensor<[1,2,3,4],f32>, %m: !torch.vtensor<[3,3],f32>) -> !torch.vtensor<[1,2,3,4],f32> {
+  %0 = torch.constant.float 0.0
+  %no = torch.constant.bool false
+  %none = torch.constant.none
+  %r = torch.aten.scaled_dot_product_attention %q, %q, %q, %m, %0, %no, %none, %no : !torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[3,3],f32>, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor<[1,2,3,4],f32>
+  return %r : !torch.vtensor<[1,2,3,4],f32>
+}
+"""
+
 FLOOR_DIVISIONS = """
 func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64> {
   %r = torch.aten.floor_divide %a, %b : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>

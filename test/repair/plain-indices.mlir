@@ -89,3 +89,22 @@ func.func @last(%x: !torch.vtensor<[?,4],f32>, %new: !torch.vtensor<[?],f32>, %r
   %2 = torch.aten.select_scatter %1, %row, %int0, %int1 : !torch.vtensor<[?,4],f32>, !torch.vtensor<[4],f32>, !torch.int, !torch.int -> !torch.vtensor<[?,4],f32>
   return %2 : !torch.vtensor<[?,4],f32>
 }
+
+// A static cache, as transformers write it, and rows that are added.
+// CHECK-LABEL: func.func @by_name(
+// CHECK: %[[AT:.*]] = torch.aten.where.self
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %none{{.*}}, %none{{.*}}, %[[AT]]
+// CHECK: torch.aten.index_put %arg0, %[[LIST]], %arg1, %false
+// CHECK: torch.aten.index_put %arg0, %{{.*}}, %arg1, %true
+// CHECK: torch.operator "torch.aten.index_add"
+// CHECK: torch.operator "torch.aten.other"
+func.func @by_name(%cache: !torch.vtensor<[2,4,?,8],f32>, %new: !torch.vtensor<[2,4,3,8],f32>, %at: !torch.vtensor<[3],si32>) -> (!torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[3],si32>) {
+  %1 = torch.constant.int 1
+  %2 = torch.constant.int 2
+  %dim = torch.constant.int -2
+  %0 = torch.operator "torch.aten.index_copy"(%cache, %2, %at, %new) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>) -> !torch.vtensor<[2,4,?,8],f32>
+  %3 = torch.operator "torch.aten.index_add"(%cache, %dim, %at, %new, %1) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>, !torch.int) -> !torch.vtensor<[2,4,?,8],f32>
+  %4 = torch.operator "torch.aten.index_add"(%cache, %dim, %at, %new, %2) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>, !torch.int) -> !torch.vtensor<[2,4,?,8],f32>
+  %5 = torch.operator "torch.aten.other"(%at) : (!torch.vtensor<[3],si32>) -> !torch.vtensor<[3],si32>
+  return %0, %3, %4, %5 : !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[3],si32>
+}

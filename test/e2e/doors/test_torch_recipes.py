@@ -343,6 +343,39 @@ def test_attention_of_any_rank_and_batches_that_are_shared() -> None:
     _same(Of(shapes), x, y)
 
 
+def test_attention_of_any_rank_that_was_imported() -> None:
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+    attend = F.scaled_dot_product_attention
+    x, y = torch.randn(2, 3, 13, 16), torch.randn(1, 3, 9, 16)
+
+    def shapes(q: Any, k: Any, mask: Any) -> Any:
+        return (
+            attend(q, k, k, attn_mask=mask),
+            attend(q[0], k[0], k[0], attn_mask=mask > 0),
+            attend(q[0, 0], k[0, 0], k[0, 1], attn_mask=mask),
+            attend(k, q, q, attn_mask=mask.transpose(0, 1)),
+            attend(q.repeat(1, 2, 1, 1), q[:, :, :9], q[:, :, :9], mask, enable_gqa=True),
+        )
+
+    inputs = (x, y, torch.randn(13, 9))
+    fast = attnpass.torch.compile(aot.export(torch.export.export(Of(shapes), inputs)))
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_are_written_by_name_where_that_was_imported() -> None:
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+
+    def shapes(cache: Any, at: Any, new: Any) -> Any:
+        rows = torch.zeros(4, 16).index_add(0, at, new[0, 0])
+        return cache.index_copy(2, at, new), cache.index_add(-2, at, new), rows
+
+    inputs = (torch.randn(2, 3, 13, 16), torch.tensor([3, 1]), torch.randn(2, 3, 2, 16))
+    fast = attnpass.torch.compile(aot.export(torch.export.export(Of(shapes), inputs)))
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
 def test_a_decoder_whose_mask_is_an_argument() -> None:
     layer = torch.nn.TransformerDecoderLayer(32, 4, 64, batch_first=True)
     model = torch.nn.TransformerDecoder(layer, 1).eval()
