@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from ..attention.facts import configured_by
 from ..ir import (
     Builder,
+    body_of,
+    body_ops,
+    defining_op,
     element_bytes,
     element_number,
     element_type,
     has_ancestor,
     is_float,
     is_narrow_float,
+    iterator_kinds,
     maps,
     sizes_of,
 )
 from ..ir.contractions import ContractionFacts, read_contraction
 from ..passes import OpPass
+
+# A value, and the loops at which its dims are read.
+_Read = tuple[ir.Value, maps.Positions]
 
 
 class LoneFactors(OpPass):
@@ -25,7 +34,8 @@ class LoneFactors(OpPass):
     in f32 or wider, that is multiplied then. Integers and contractions with a configuration stay.
 
     A mean of tokens behind a norm is one once IREE has fused the norm's weight into it. IREE 3.13
-    takes it for a product with a vector and has no program for it ("failed to distribute").
+    takes it for a product with a vector and has no program for it ("failed to distribute"). Such a
+    factor may be a number: that of a product with a matrix of zeros, with which a state begins.
     """
 
     name = "attn-lone-factors"
@@ -40,12 +50,57 @@ class LoneFactors(OpPass):
         return has_ancestor(op, "flow.executable") and not configured_by(op)
 
     def change(self, op: ir.Operation) -> str:
+        number = _number(op)
+        if number is not None:
+            (dims, result) = maps.positions_of(op.attributes["indexing_maps"]) or ((), ())
+            factor = Builder(op).copy(number).results[0]
+            _multiply_behind(op, result, (op.operands[0], dims), (factor, ()))
+            return "the number that all its elements are multiplied by multiplies the sum"
         product = read_contraction(op)
         lone = None if product is None else _lone_factor(product)
         if product is None or lone is None or element_number(op.operands[2]) != 0:
             return ""
-        _multiply_behind(product, lone)
+        summed, factor = zip(op.operands[:2], (product.left, product.right), strict=True)
+        if lone == 0:
+            summed, factor = factor, summed
+        _multiply_behind(op, product.result, summed, factor)
         return "its factor without summed dims multiplies the sum, not each element"
+
+
+def _number(op: ir.Operation) -> ir.Operation | None:
+    """The constant by which all elements of a tensor are multiplied that is summed up."""
+    if (
+        op.name != "linalg.generic"
+        or len(op.operands) != 2
+        or "reduction" not in iterator_kinds(op)
+    ):
+        return None
+    if element_number(op.operands[1]) != 0:
+        return None
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    element, total = body_of(op).arguments
+    if positions is None or None in (*positions[0], *positions[1]):
+        return None
+    if {*range(len(iterator_kinds(op)))} != {*positions[0], *positions[1]}:
+        return None
+    added = _operands(body_ops(op)[-1].operands[0], "arith.addf")
+    product = next((value for value in added if value != total), None)
+    if product is None or total not in added:
+        return None
+    factors = _operands(product, "arith.mulf")
+    made = [op for value in factors if (op := defining_op(value)) is not None]
+    number = next((op for op in made if op.name == "arith.constant"), None)
+    if number is None:
+        return None
+    read = [value for value in factors if value != number.results[0]]
+    read += [below for value in read for below in _operands(value, "arith.extf")]
+    return number if element in read else None
+
+
+def _operands(value: ir.Value, name: str) -> list[ir.Value]:
+    """What the op `name` makes a value of; nothing where another does."""
+    op = defining_op(value)
+    return list(op.operands) if op is not None and op.name == name else []
 
 
 def _lone_factor(product: ContractionFacts) -> int | None:
@@ -62,32 +117,35 @@ def _lone_factor(product: ContractionFacts) -> int | None:
     return lone[0] if len(lone) == 1 and {*product.k} <= {*factors[1 - lone[0]]} else None
 
 
-def _multiply_behind(product: ContractionFacts, lone: int) -> None:
-    op, build = product.op, Builder(product.op)
-    summed, factor = op.operands[1 - lone], op.operands[lone]
-    dims = (product.left, product.right)[1 - lone]
-    factor_dims = (product.left, product.right)[lone]
-    kept = [loop for loop in product.kept if loop in dims]
+def _multiply_behind(
+    op: ir.Operation, result: maps.Positions, summed: _Read, factor: _Read
+) -> None:
+    """Sums up one tensor, and multiplies by another, or by a number, then; both are read at these
+    loops of `op`, and `result` are those of its result."""
+    build, (tensor, dims) = Builder(op), summed
+    kept = [loop for loop in result if loop in dims]
     sizes, narrow = sizes_of(op.results[0]), element_type(op.results[0])
     wide = ir.F32Type.get(op.context) if is_narrow_float(narrow) else narrow
     zero = build.constant_float(0.0, wide)
-    init = build.fill(zero, build.empty([sizes[product.kept.index(one)] for one in kept], wide))
-    loops = [*kept, *product.k]
+    init = build.fill(zero, build.empty([sizes[result.index(one)] for one in kept], wide))
+    loops = [*kept, *(loop for loop in sorted({*dims} - {None, *kept}))]
     positions: list[maps.Positions] = [
         tuple(loops.index(loop) for loop in dims if loop is not None),
         tuple(range(len(kept))),
     ]
     (total,) = build.generic(
-        [summed],
+        [tensor],
         [init],
         positions,
         lambda inner, x: [inner.addf(x[1], inner.cast_float(x[0], wide))],
     )
-    result = build.computed(
-        sizes,
-        narrow,
-        lambda inner, x: inner.cast_float(inner.mulf(x[0], inner.cast_float(x[1], wide)), narrow),
-        (total, tuple(product.kept.index(loop) for loop in kept)),
-        (factor, tuple(product.kept.index(loop) for loop in factor_dims if loop is not None)),
-    )
-    op.results[0].replace_all_uses_with(result)
+    value, places = factor
+    reads = [(total, tuple(result.index(loop) for loop in kept))]
+    if places:
+        reads.append((value, tuple(result.index(loop) for loop in places if loop is not None)))
+
+    def multiplied(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        by = inner.cast_float(x[1] if places else value, wide)
+        return inner.cast_float(inner.mulf(x[0], by), narrow)
+
+    op.results[0].replace_all_uses_with(build.computed(sizes, narrow, multiplied, *reads))

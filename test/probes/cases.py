@@ -108,6 +108,17 @@ def _mask_without_heads() -> Probe:
     return Probe(module, name, FAILED, inputs=inputs, wanted=lambda: [wanted], error=error)
 
 
+def _number_factor() -> Probe:
+    (x,) = random((64, 128))
+    name, error = "attn-lone-factors", "failed to distribute"
+    return Probe(
+        *(modules.NUMBER_FACTOR, name, FAILED, "interpreted"),
+        inputs=[x],
+        wanted=lambda: [x.astype(np.float64).sum(-1) / 2],
+        error=error,
+    )
+
+
 def _powers() -> Probe:
     x, y = (np.array(each, np.float32) for each in ((-2, -2, 0, 3), (3, 2, 0, 2)))
     wanted = np.array((-8.0, 4, 1, 9))
@@ -567,6 +578,7 @@ PROBES = {
         expected=FAILED,
         error="failed to distribute",
     ),
+    "numbers that multiply what is summed": _number_factor(),
     "sums over two dims, one odd": of_product(
         "mkl,lk->m", "attn-lone-lanes", (4, 64, 3), (3, 64), kind=np.float32
     ),

@@ -720,6 +720,22 @@ func.func @main(%x: tensor<2x64x48xf32>, %g: tensor<48xf32>) -> tensor<2x48xf32>
 }
 """
 
+NUMBER_FACTOR = """
+func.func @main(%x: tensor<64x128xf32>) -> tensor<64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x128xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %c: f32):
+    %p = arith.mulf %a, %half : f32
+    %s = arith.addf %p, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+"""
+
 # A product over a dim of unknown size, of rows and columns of unknown number.
 UNKNOWN_SUM = """
 func.func @main(%q: tensor<2x?x?x?x2xf16>, %k: tensor<2x?x?x?xf16>) -> tensor<2x?x2x?x?xf32> {

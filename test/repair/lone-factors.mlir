@@ -34,6 +34,47 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
         } -> tensor<48x2xf16>
         return %r : tensor<48x2xf16>
       }
+      // A product with a matrix of one number: no column is other than the others.
+      // CHECK-LABEL: func.func @one_number(
+      // CHECK: %[[INIT:.*]] = linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : tensor<4xf32>)
+      // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<4x8xbf16>) outs(%[[INIT]] : tensor<4xf32>)
+      // CHECK: arith.extf
+      // CHECK-NEXT: arith.addf
+      // CHECK: linalg.generic {{.*}} ins(%[[SUM]] : tensor<4xf32>) outs(%{{.*}} : tensor<4x6xf32>)
+      // CHECK: arith.mulf
+      func.func @one_number(%x: tensor<4x8xbf16>) -> tensor<4x6xf32> {
+        %zero = arith.constant 0.0 : f32
+        %number = arith.constant 0.5 : f32
+        %e = tensor.empty() : tensor<4x6xf32>
+        %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+        %r = linalg.generic {indexing_maps = [#left, affine_map<(m, c, k) -> (m, c)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<4x8xbf16>) outs(%f : tensor<4x6xf32>) {
+        ^bb0(%a: bf16, %c: f32):
+          %w = arith.extf %a : bf16 to f32
+          %p = arith.mulf %w, %number : f32
+          %s = arith.addf %p, %c : f32
+          linalg.yield %s : f32
+        } -> tensor<4x6xf32>
+        return %r : tensor<4x6xf32>
+      }
+      // A sum from another number on.
+      // CHECK-LABEL: func.func @from_one(
+      // CHECK: linalg.generic
+      // CHECK: arith.mulf
+      // CHECK-NEXT: arith.addf
+      // CHECK-NOT: linalg.generic
+      func.func @from_one(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+        %one = arith.constant 1.0 : f32
+        %number = arith.constant 0.5 : f32
+        %e = tensor.empty() : tensor<4xf32>
+        %f = linalg.fill ins(%one : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+        %r = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%f : tensor<4xf32>) {
+        ^bb0(%a: f32, %c: f32):
+          %p = arith.mulf %a, %number : f32
+          %s = arith.addf %p, %c : f32
+          linalg.yield %s : f32
+        } -> tensor<4xf32>
+        return %r : tensor<4xf32>
+      }
       // CHECK-LABEL: func.func @own_dims(
       // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<4x?xf32>) outs(%{{.*}} : tensor<4xf32>)
       // CHECK: linalg.generic {{.*}} ins(%[[SUM]], %arg1 : tensor<4xf32>, tensor<5xf32>) outs(%{{.*}} : tensor<5x4xf32>)
