@@ -101,6 +101,7 @@ REGISTRY: dict[str, str] = {
     "attn-merge-dispatches": "attnpass.families:MergeDispatches",
     "attn-moves": "attnpass.gpu.moves:Moves",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
+    "attn-nearest-numbers": "attnpass.repair.nearest_numbers:NearestNumbers",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
     "attn-order-concats": "attnpass.layout.order_concats:OrderConcats",
     "attn-order-dims": "attnpass.forms.normal_form:OrderDims",

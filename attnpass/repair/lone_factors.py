@@ -128,7 +128,8 @@ def _multiply_behind(
     wide = ir.F32Type.get(op.context) if is_narrow_float(narrow) else narrow
     zero = build.constant_float(0.0, wide)
     init = build.fill(zero, build.empty([sizes[result.index(one)] for one in kept], wide))
-    loops = [*kept, *(loop for loop in sorted({*dims} - {None, *kept}))]
+    summed_up = {loop for loop in dims if loop is not None and loop not in kept}
+    loops = [*kept, *sorted(summed_up)]
     positions: list[maps.Positions] = [
         tuple(loops.index(loop) for loop in dims if loop is not None),
         tuple(range(len(kept))),

@@ -301,7 +301,7 @@ def _imported(
         # torch cannot take apart what is normal already.
         program = normalize(decomposed(given, taken))
         state = stateless(program)
-        module, parameters = imported(state, has_doubles(program))
+        module, parameters = imported(state)
         missing = unknown_ops(module)
         if not missing:
             return program, state, module, parameters

@@ -162,11 +162,8 @@ class _PathImporter(FxImporter):
         self._cc = _PathCache(self._c, py_attr_tracker=self._py_attr_tracker)
 
 
-def imported(
-    program: StatelessProgram, doubles: bool = False
-) -> tuple[ir.Module, dict[str, torch.Tensor]]:
-    """The program in IREE's torch dialect, and its parameters by name; with `doubles`, numbers stay
-    those of f64.
+def imported(program: StatelessProgram) -> tuple[ir.Module, dict[str, torch.Tensor]]:
+    """The program in IREE's torch dialect, and its parameters by name.
 
     AttnError where the importer does not know what to do with an op.
     """
@@ -179,26 +176,7 @@ def imported(
         )
     except Exception as error:
         raise AttnError(f"IREE cannot import the program from torch: {error}") from error
-    if not doubles:
-        _round_numbers(importer.module)
     return importer.module, hooks.parameters
-
-
-def _round_numbers(module: ir.Module) -> None:
-    """Makes numbers the nearest of f32: IREE cuts those of f64 (3.2 * 2.5 is 7.9999995 then, which
-    counts where it becomes an index)."""
-
-    def look(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "torch.constant.float":
-            value = ir.FloatAttr(op.attributes["value"])
-            with np.errstate(over="ignore"):
-                near = float(np.float32(value.value))
-            if np.isfinite(near):
-                op.attributes["value"] = ir.FloatAttr.get(value.type, near)
-        return ir.WalkResult.ADVANCE
-
-    with module.context, ir.Location.unknown():
-        walk(module.operation, look)
 
 
 def unknown_ops(module: ir.Module) -> dict[str, str]:

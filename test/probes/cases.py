@@ -363,6 +363,12 @@ PROBES = {
         error="failed to legalize operation",
     ),
     "masks of all heads": _mask_without_heads(),
+    "numbers that f32 has not": Probe(
+        modules.CUT_NUMBER,
+        "attn-nearest-numbers",
+        inputs=[np.float32([1.3217558399823195, 2.0])],
+        wanted=lambda: [np.float32([1, 2])],
+    ),
     "integers divided and rounded down": Probe(
         modules.FLOOR_DIVISIONS,
         "attn-exact-integers",

@@ -37,6 +37,15 @@ func.func @main(%q: !torch.vtensor<[1,2,3,4],f32>, %m: !torch.vtensor<[3,3],f32>
 }
 """
 
+CUT_NUMBER = """
+func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
+  %0 = torch.constant.float 1.3217558399823195
+  %1 = torch.aten.div.Scalar %x, %0 : !torch.vtensor<[2],f32>, !torch.float -> !torch.vtensor<[2],f32>
+  %2 = torch.aten.ceil %1 : !torch.vtensor<[2],f32> -> !torch.vtensor<[2],f32>
+  return %2 : !torch.vtensor<[2],f32>
+}
+"""
+
 FLOOR_DIVISIONS = """
 func.func @main(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64> {
   %r = torch.aten.floor_divide %a, %b : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
