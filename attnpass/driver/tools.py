@@ -14,14 +14,14 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..report.records import Report, report_from_dict
 from .files import check_writable, write_output
-from .flags import PassOptions
+from .flags import PassOptions, parse_arguments
 from .modules import holds_module, module_bytes
 
 if TYPE_CHECKING:
@@ -70,6 +70,15 @@ def compile_str(
     """`compile_file` for a module in memory: MLIR text, bytecode, a module of IREE's bindings, or
     what iree-turbine's `aot.export` returns."""
     return _compile("-", module_bytes(input_str), report, options)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises what `compile_str` would for options of ours: TypeError for one that there is not,
+    AttnError for a wrong value."""
+    from iree.compiler.tools.core import CompilerOptions
+
+    ours, _ = _divided(dict(options), {field.name for field in fields(CompilerOptions)})
+    parse_arguments([*PassOptions(**ours).flags(), "-"])
 
 
 def attn_compile_command(*arguments: str) -> list[str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..driver.tools import compile_str
+from ..driver.tools import check_options, compile_str
 from ..report.records import Report
 from .devices import open_device
 
 
 class ProgramCompiler:
     """Compiles programs for the device that users call `device`, with `options` of `compile_str`,
-    and fills in `report`, a new one if none is given. AttnError where there is no such device."""
+    and fills in `report`, a new one if none is given. AttnError where there is no such device, and
+    what `compile_str` raises for options that are none."""
 
     def __init__(self, device: str, report: Report | None, options: Mapping[str, Any]):
+        check_options(options)
         self.device, self.options = open_device(device), options
         self.report = Report() if report is None else report
 

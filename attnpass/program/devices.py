@@ -81,6 +81,9 @@ def _opened(kind: str, index: int) -> RuntimeDevice:
     if index >= len(found):
         reason = f": {why}" if why else ""
         raise AttnError(f"there is no device '{kind}:{index}' here{reason} ({_existing()})")
+    # Devices and results may outlive the interpreter: nothing that a user must hear of.
+    binding: Any = runtime._binding
+    binding.disable_leak_checker()
     driver: Any = runtime.get_driver(_KINDS[kind][0])
     _made.append(RuntimeDevice(kind, index, driver.create_device(found[index]["device_id"])))
     return _made[-1]

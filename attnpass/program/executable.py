@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ class Executable:
             provider = index.create_provider(scope=SCOPE)
             modules.append(runtime.create_io_parameters_module(instance, provider))
         self._context = runtime.VmContext(instance, [*modules, module])
+        # A context, with what it keeps between calls, is of one caller at a time.
+        self._lock = threading.Lock()
         self._function: Any = module.lookup_function(_entry(module.function_names))
 
     def call(self, arguments: Sequence[Value]) -> list[Value]:
@@ -69,7 +72,8 @@ class Executable:
                 given.push_int(int(value))
         results = runtime.VmVariantList(1)
         try:
-            self._context.invoke(self._function, given, results)
+            with self._lock:
+                self._context.invoke(self._function, given, results)
         except (RuntimeError, ValueError, IndexError) as error:
             raise AttnError(f"IREE's runtime refuses the call: {first_line(error)}") from error
         return [_taken(results, place) for place in range(len(results))]
@@ -111,10 +115,7 @@ def is_aligned(pointer: int) -> bool:
 @functools.cache
 def _instance() -> VmInstance:
     from iree import runtime
-    from iree.runtime import _binding
 
-    # Tensors that outlive the interpreter hold results: nothing that a user must hear of.
-    _binding.disable_leak_checker()
     return runtime.VmInstance()
 
 

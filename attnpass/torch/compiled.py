@@ -25,6 +25,7 @@ from .exported import (
     has_doubles,
     stateless,
 )
+from .gradients import REFUSED, REFUSED_CHANGES, are_wanted
 from .importer import host_bytes, imported, unknown_ops
 from .normalize import normalize
 from .signature import CallSignature, signature_of
@@ -80,6 +81,10 @@ class TensorProgram:
         self.device = executable.device
         # By place: where a tensor of the call before lay, its sizes, and the view of its memory.
         self._kept: dict[int, tuple[int, torch.Size, runtime.HalBufferView]] = {}
+
+    def twin(self) -> TensorProgram:
+        """The same program, which keeps views of other memory."""
+        return TensorProgram(self._executable, self._updates)
 
     def __call__(self, values: Sequence[Any], own: Collection[int] = ()) -> list[Any]:
         """Runs on tensors and numbers, of which the program may change those at the places `own`.
@@ -169,16 +174,6 @@ class TensorProgram:
         return torch.from_dlpack(capsule)
 
 
-def refuse_gradients(values: Sequence[Any]) -> None:
-    """AttnError where torch would keep what a result is made of, for gradients of `values`."""
-    tensors = (value for value in values if isinstance(value, torch.Tensor))
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise AttnError(
-            "attnpass compiles inference, not gradients: call the model under torch.no_grad() or "
-            "torch.inference_mode()"
-        )
-
-
 def _in_order(value: Any) -> Any:
     """A tensor as the runtime reads it, its dims in order: itself, where it is."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
@@ -213,10 +208,25 @@ class CompiledModel:
     ):
         self._program, self._state, self._signature = program, state, signature
         self.vmfb, self.report, self.parameters = vmfb, report, parameters
+        self._origin: CompiledModel | None = None
+
+    def twin(self) -> CompiledModel:
+        """The same program, for other weights among its arguments."""
+        program = self._program.twin()
+        state, signature = self._state, self._signature
+        twin = CompiledModel(program, state, signature, self.vmfb, self.report, self.parameters)
+        # As long as one of them is used, more can be made.
+        twin._origin = self
+        return twin
+
+    @property
+    def changed(self) -> list[int]:
+        """The places of the arguments that it changes."""
+        return [target for target in self._state.changed if isinstance(target, int)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled():
-            refuse_gradients(pytree.tree_leaves((args, kwargs)))
+        if torch.is_grad_enabled() and are_wanted(pytree.tree_leaves((args, kwargs))):
+            raise AttnError(REFUSED)
         return self.call(args, kwargs)
 
     def call(
@@ -280,11 +290,18 @@ def compile_model(
 
 
 def compile_program(
-    program: ExportedProgram, device: str | None, report: Report | None, options: dict[str, Any]
+    program: ExportedProgram,
+    device: str | None,
+    report: Report | None,
+    options: dict[str, Any],
+    may_write: bool = True,
 ) -> CompiledModel:
-    """An exported program, compiled; where no device is named, for that of its tensors."""
+    """An exported program, compiled; where no device is named, for that of its tensors. AttnError
+    for one that changes tensors and may not."""
     compiler = ProgramCompiler(device or device_of(program.state_dict.values()), report, options)
     program, state, module, parameters = _imported(program)
+    if state.changed and not may_write:
+        raise AttnError(REFUSED_CHANGES)
     vmfb = compiler.compile(module_bytes(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
     runs = TensorProgram(Executable(vmfb, compiler.device, data), updates_tensors(module.operation))

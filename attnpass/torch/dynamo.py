@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-import functools
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from iree.compiler.tools import CompilerToolError
 from torch._guards import tracing
 from torch.export import Dim
 
-from ..errors import AttnError
+from ..errors import AttnError, InternalError
+from ..program.compiler import ProgramCompiler
 from ..program.front_ends import require
-from .compiled import CompiledModel, compile_program, device_of, refuse_gradients
+from ..report.records import Report
+from .aliases import Aliases, share_elements
+from .compiled import CompiledModel, compile_program, device_of
 from .exported import export, is_said_causal
+from .gradients import REFUSED, REFUSED_CHANGES, Differentiable, are_wanted
+from .graph_keys import program_key
+
+_VIEWS = frozenset(
+    (
+        *("getitem", "size", "view", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand"),
+        *("flatten", "unflatten", "chunk", "split", "unbind", "narrow", "select", "detach"),
+    )
+)
 
 # Dynamo loads this file before it traces.
 torch.compiler.substitute_in_graph(
@@ -29,50 +43,148 @@ def backend(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """A graph that TorchDynamo found, compiled; `options` (of torch.compile) are `device` and those
-    of `attnpass.compile_str`.
+    """A graph that TorchDynamo found, compiled; `options` (of torch.compile) are `device`, a
+    `report`, to which each graph adds, and those of `attnpass.compile_str`.
 
     Weights are arguments of such a graph, read where they lie at each call. Floats that Dynamo
-    leaves open are compiled for their values, again for others. Raises AttnError where gradients
-    are wanted, since attnpass compiles inference, and for a `mode`, which is Inductor's.
+    leaves open are compiled for their values, again for others. Where gradients are asked for, and
+    for a graph that cannot be compiled, PyTorch runs the graph: a RuntimeWarning says why. `mode`
+    is Inductor's and has no effect. Raises AttnError for a device that does not exist and an
+    option's wrong value, TypeError for an unknown option.
     """
     require("torch")
     if mode is not None:
-        raise AttnError(
-            f"mode={mode!r} is of torch.compile's own backend; attnpass takes options={{...}}"
-        )
-    refuse_gradients(example_inputs)
-    tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
+        _warn(f"mode={mode!r} is of torch.compile's own backend: it has no effect on attnpass")
     chosen = dict(options or {})
-    device = chosen.pop("device", None) or device_of(tensors)
-    example = [_plain(value) for value in example_inputs]
-    open_numbers = _open_numbers(module, example)
-    kept = [place for place in range(len(example)) if place not in open_numbers]
+    device = chosen.pop("device", None) or device_of(example_inputs)
+    report = chosen.pop("report", None)
+    ProgramCompiler(device, None, chosen)
+    wants_gradients = are_wanted(example_inputs)
+    try:
+        aliases = Aliases(module)
+        if not aliases.kept and _only_views(module):
+            return module.forward
+        if wants_gradients and (aliases or torch.is_autocast_enabled(device.partition(":")[0])):
+            raise AttnError(f"{REFUSED} (of views, or under autocast)")
+        graph = aliases.without(module) if aliases else module
+        run = _CompiledGraph(graph, example_inputs, device, chosen, report, not wants_gradients)
+    except Exception as error:
+        return _left(module, error)
+    if wants_gradients:
+        return Differentiable(run, module, aliases.results)
+    if aliases:
+        return lambda *arguments: aliases.restored(run(*arguments), arguments)
+    return run
 
-    @functools.cache
-    def compiled(*numbers: float) -> CompiledModel:
-        graph = _with_numbers(module, dict(zip(open_numbers, numbers, strict=True)))
+
+# Programs that are in use. TorchDynamo asks again for a graph that it knows, for arguments with
+# other strides or that want gradients.
+_programs: weakref.WeakValueDictionary[Any, CompiledModel] = weakref.WeakValueDictionary()
+
+
+class _CompiledGraph:
+    """A graph as a program on `device`, of `options`; called as the graph is."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        example_inputs: Sequence[Any],
+        device: str,
+        options: dict[str, Any],
+        report: Report | None,
+        may_write: bool,
+    ):
+        self._module, self._device, self._options = module, device, options
+        self._report, self._may_write = report, may_write
+        self._example = [_plain(value) for value in example_inputs]
+        self._numbers = _open_numbers(module, self._example)
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        # Sizes and strides that nothing computes with.
+        self._idle = [
+            place
+            for place, node in enumerate(placeholders)
+            if not node.users and isinstance(node.meta.get("example_value"), torch.SymInt)
+        ]
+        left_out = {*self._numbers, *self._idle}
+        self._kept = [place for place in range(len(self._example)) if place not in left_out]
+        self._own = [
+            number
+            for number, place in enumerate(self._kept)
+            if _is_static(placeholders[place], self._example[place])
+        ]
+        self._programs: dict[tuple[float, ...], CompiledModel] = {}
+        self._changed = self._program(self._example).changed
+
+    def __call__(self, *arguments: Any) -> Any:
+        kept, program = arguments, None
+        try:
+            if len(self._kept) < len(arguments):
+                kept = [arguments[place] for place in self._kept]
+            if self._numbers:
+                program = self._program(arguments)
+            if self._changed and share_elements(kept, self._changed):
+                raise AttnError("it changes an argument that has elements of another argument")
+        except Exception as error:
+            return _left(self._module, error)(*arguments)
+        return (program or self._programs[()]).call(kept, {}, self._own)
+
+    def _program(self, arguments: Sequence[Any]) -> CompiledModel:
+        """The program for the values that open numbers have in these arguments."""
+        numbers = tuple(arguments[place].item() for place in self._numbers)
+        if numbers not in self._programs:
+            program = self._programs[numbers] = self._compiled(numbers)
+            if self._report is not None:
+                self._report.extend(program.report)
+        return self._programs[numbers]
+
+    def _compiled(self, numbers: Sequence[float]) -> CompiledModel:
+        known = dict(zip(self._numbers, numbers, strict=True))
+        graph = _with_numbers(self._module, known, self._idle)
+        key = program_key(graph, self._device, self._options)
+        program = _programs.get(key)
+        if program is None:
+            program = self._compiled_anew(graph)
+            if key is not None:
+                _programs[key] = program
+            return program
+        if program.changed and not self._may_write:
+            raise AttnError(REFUSED_CHANGES)
+        return program.twin()
+
+    def _compiled_anew(self, graph: torch.fx.GraphModule) -> CompiledModel:
         nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
         shapes = {"inputs": tuple(map(_dynamic, nodes))} if nodes else None
         # What is exported is not part of what Dynamo traces.
         with tracing(None), torch.utils._python_dispatch._disable_current_modes():
-            given = [example[place] for place in kept]
+            given = [self._example[place] for place in self._kept]
             program = export(_Graph(graph), given, None, shapes, strict=False)
-            return compile_program(program, device, None, dict(chosen))
+            return compile_program(
+                program, self._device, None, dict(self._options), self._may_write
+            )
 
-    compiled(*(example[place].item() for place in open_numbers))
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    own = [
-        number
-        for number, place in enumerate(kept)
-        if _is_static(placeholders[place], example[place])
-    ]
 
-    def call(*arguments: Any) -> Any:
-        program = compiled(*(arguments[place].item() for place in open_numbers))
-        return program.call([arguments[place] for place in kept], {}, own)
+def _left(module: torch.fx.GraphModule, error: Exception) -> Callable[..., Any]:
+    """The graph as PyTorch runs it, since it cannot be compiled."""
+    known = isinstance(error, AttnError | CompilerToolError)
+    said = str(error if known else InternalError(error))
+    if isinstance(error, CompilerToolError):
+        lines = [line for line in said.splitlines() if "error:" in line]
+        said = lines[0] if lines else said.partition("\n")[0]
+    _warn(f"PyTorch runs a graph that attnpass does not compile: {said}")
+    return module.forward
 
-    return call
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _only_views(module: torch.fx.GraphModule) -> bool:
+    """Whether a graph moves no byte."""
+    return all(
+        node.op in ("placeholder", "output")
+        or str(getattr(node.target, "__name__", node.target)) in _VIEWS
+        for node in module.graph.nodes
+    )
 
 
 def _open_numbers(module: torch.fx.GraphModule, example: Sequence[Any]) -> list[int]:
@@ -90,9 +202,12 @@ def _open_numbers(module: torch.fx.GraphModule, example: Sequence[Any]) -> list[
     ]
 
 
-def _with_numbers(module: torch.fx.GraphModule, numbers: Mapping[int, float]) -> Any:
-    """The graph with these numbers in the place of its arguments at their places."""
-    if not numbers:
+def _with_numbers(
+    module: torch.fx.GraphModule, numbers: Mapping[int, float], idle: Sequence[int]
+) -> torch.fx.GraphModule:
+    """The graph with these numbers in the place of its arguments at their places, and without
+    those that are `idle`."""
+    if not numbers and not idle:
         return module
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(module.graph, {}))
@@ -101,6 +216,7 @@ def _with_numbers(module: torch.fx.GraphModule, numbers: Mapping[int, float]) ->
         for user in list(nodes[place].users):
             user.replace_all_uses_with(number)  # pyright: ignore[reportArgumentType]
             graph.erase_node(user)
+    for place in (*numbers, *idle):
         graph.erase_node(nodes[place])
     return torch.fx.GraphModule(module, graph)
 
