@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +24,18 @@ class CompiledJit:
     `report` says what the passes did, `vmfb` is the program.
     """
 
-    def __init__(self, program: ArrayProgram, lowered: Any, vmfb: bytes, report: Report):
+    def __init__(
+        self,
+        program: ArrayProgram,
+        lowered: Any,
+        outputs: Sequence[Any],
+        vmfb: bytes,
+        report: Report,
+    ):
         self._program, self.vmfb, self.report = program, vmfb, report
         leaves, self._form = jax.tree_util.tree_flatten(lowered.in_avals)
         self._inputs = [(np.dtype(leaf.dtype), leaf.shape) for leaf in leaves]
+        self._outputs = outputs
         self._results = lowered.out_tree
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -35,11 +44,42 @@ class CompiledJit:
             raise AttnError(f"it was compiled for arguments of the form {self._form}, not {form}")
         arrays = []
         for (path, leaf), (dtype, shape) in zip(paths, self._inputs, strict=True):
-            array = np.asarray(leaf, None if hasattr(leaf, "dtype") else dtype)
+            if isinstance(leaf, jax.core.Tracer):
+                raise AttnError(
+                    "a compiled function is no part of what JAX traces: compile what jax.jit, "
+                    "jax.grad or jax.vmap make of it"
+                )
+            array = np.asarray(_plain(leaf), None if hasattr(leaf, "dtype") else dtype)
+            # As JAX has it: without jax_enable_x64 there are no types of 64 bits.
+            array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
             check_array(jax.tree_util.keystr(path[1:]), array, dtype, shape)
             arrays.append(array)
-        results = [jax.numpy.asarray(array) for array in self._program(arrays)]
+        pairs = zip(self._program(arrays), self._outputs, strict=True)
+        results = [_as(jax.numpy.asarray(array), dtype) for array, dtype in pairs]
         return jax.tree_util.tree_unflatten(self._results, results)
+
+
+def _is_key(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> Any:
+    """An argument as numbers: keys of random numbers are words, since JAX writes keys in a dialect
+    that IREE has not."""
+    if not _is_key(getattr(leaf, "dtype", None)):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.eval_shape(jax.random.key_data, leaf)
+    return jax.random.key_data(leaf)
+
+
+def _like(words: Any, example: Any) -> Any:
+    return _as(words, getattr(example, "dtype", None))
+
+
+def _as(array: Any, dtype: Any) -> Any:
+    """Numbers as what they stand for."""
+    return jax.random.wrap_key_data(array, impl=dtype._impl) if _is_key(dtype) else array
 
 
 def compile_function(
@@ -49,8 +89,18 @@ def compile_function(
     compiler: ProgramCompiler,
 ) -> CompiledJit:
     """`attnpass.jax.compile`."""
+    given, outputs = (tuple(args), dict(kwargs or {})), []
+
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = jax.tree_util.tree_map(_like, (args, kwargs), given)
+        results = function(*args, **kwargs)
+        outputs[:] = [jax.dtypes.result_type(leaf) for leaf in jax.tree_util.tree_leaves(results)]
+        return jax.tree_util.tree_map(_plain, results)
+
     try:
-        traced = jax.jit(function, keep_unused=True).trace(*args, **dict(kwargs or {}))
+        args, kwargs = jax.tree_util.tree_map(_plain, given)
+        traced = jax.jit(plain, keep_unused=True).trace(*args, **kwargs)
         lowered = _lowered(traced)
     except Exception as error:
         raise AttnError(f"JAX cannot trace the function: {first_line(error)}") from error
@@ -60,7 +110,7 @@ def compile_function(
     doubles = any(dtype == np.float64 for dtype in (*types, *(leaf.dtype for leaf in inputs)))
     vmfb = compiler.compile(text, "stablehlo", doubles)
     program = ArrayProgram(Executable(vmfb, compiler.device), types, _updates(text))
-    return CompiledJit(program, lowered, vmfb, compiler.report)
+    return CompiledJit(program, lowered, outputs, vmfb, compiler.report)
 
 
 def _lowered(traced: Any) -> Any:

@@ -68,7 +68,8 @@ class CompiledGraph:
             raise AttnError(f"the model takes {', '.join(names)}; each once, by place or by name")
         values = []
         for value in self.inputs:
-            array = np.asarray(given[value.name])
+            array = given[value.name]
+            array = np.asarray(array, None if hasattr(array, "dtype") else value.dtype)
             check_array(f"'{value.name}'", array, value.dtype, value.shape)
             values.append(array)
         results = self._program(values)

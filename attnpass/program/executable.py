@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SCOPE = "attnpass"
 # IREE's CPU code reads the start of a buffer with aligned instructions.
 _ALIGNMENT = 64
+_BYTES = np.dtype(np.uint8)
 
 Value = Any
 
@@ -37,6 +38,13 @@ class Executable:
     ):
         from iree import runtime
 
+        # What each call asks for, at once: looking it up takes as long as a small kernel.
+        self._view: Any = runtime.HalBufferView
+        self._list: Any = runtime.VmVariantList
+        self._usage = runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING
+        self._local = runtime.MemoryType.DEVICE_LOCAL
+        self._visible = self._local | runtime.MemoryType.HOST_VISIBLE
+        self._allocator: Any = device.hal.allocator
         self.device, self._process = device, os.getpid()
         self._parameters = dict(parameters or {})
         instance = _instance()
@@ -55,52 +63,52 @@ class Executable:
 
     def call(self, arguments: Sequence[Value]) -> list[Value]:
         """Runs the program; AttnError with the runtime's words where it refuses."""
-        from iree import runtime
-
         if os.getpid() != self._process:
             raise AttnError(
                 "it was compiled in another process, of which this is a fork: "
                 "compile it here, or start processes by 'spawn'"
             )
-        given: Any = runtime.VmVariantList(len(arguments))
+        given = self._list(len(arguments))
         for value in arguments:
-            if isinstance(value, runtime.HalBufferView):
+            if isinstance(value, self._view):
                 given.push_ref(value)
             elif isinstance(value, float):
                 given.push_float(value)
             else:
                 given.push_int(int(value))
-        results = runtime.VmVariantList(1)
+        results = self._list(1)
         try:
             with self._lock:
                 self._context.invoke(self._function, given, results)
         except (RuntimeError, ValueError, IndexError) as error:
             raise AttnError(f"IREE's runtime refuses the call: {first_line(error)}") from error
-        return [_taken(results, place) for place in range(len(results))]
+        return [self._taken(results, place) for place in range(len(results))]
+
+    def _taken(self, results: Any, place: int) -> Value:
+        value = results.get_variant(place)
+        if isinstance(value, int | float):
+            return value
+        return results.get_as_object(place, self._view)
 
     def put(self, data: np.ndarray, shape: Sequence[int], element: HalElementType) -> HalBufferView:
         """The bytes of an array as a view on the device: itself where the device is this
         process's and the array lies where IREE's code can read it, else a copy. The array must
         stay until the program has run, and longer where a result is the same memory."""
-        from iree import runtime
-
-        usage = runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING
-        kind = runtime.MemoryType.DEVICE_LOCAL | runtime.MemoryType.HOST_VISIBLE
-        allocator: Any = self.device.hal.allocator
-        if self.device.on_host and data.size and is_aligned(data.ctypes.data):
-            buffer = allocator.import_host_allocation(data, kind, usage)
+        allocator, usage, on_host = self._allocator, self._usage, self.device.on_host
+        if on_host and data.size and is_aligned(data.ctypes.data):
+            buffer = allocator.import_host_allocation(data, self._visible, usage)
         else:
-            kind = kind if self.device.on_host else runtime.MemoryType.DEVICE_LOCAL
+            kind = self._visible if on_host else self._local
             buffer = allocator.allocate_buffer_copy(kind, usage, self.device.hal, _some(data))
-        return runtime.HalBufferView(buffer, list(shape), element)
+        return self._view(buffer, list(shape), element)
 
     def take(self, view: HalBufferView) -> np.ndarray:
         """The bytes of a result on this side: its own memory where the device is this
         process's, else a copy."""
+        if self.device.on_host:
+            return view.map().asarray([view.byte_length], _BYTES)
         from iree import runtime
 
-        if self.device.on_host:
-            return view.map().asarray([view.byte_length], np.dtype(np.uint8))
         bytes_of = runtime.HalBufferView(
             view.get_buffer(), [view.byte_length], runtime.HalElementType.UINT_8
         )
@@ -127,15 +135,6 @@ def _entry(names: Sequence[str]) -> str:
     if len(found) != 1:
         raise AttnError(f"a module with one function is needed, this one has {len(found)}")
     return found[0]
-
-
-def _taken(results: Any, place: int) -> Value:
-    from iree import runtime
-
-    value = results.get_variant(place)
-    if isinstance(value, int | float):
-        return value
-    return results.get_as_object(place, runtime.HalBufferView)
 
 
 def _some(data: np.ndarray) -> np.ndarray:

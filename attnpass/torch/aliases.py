@@ -10,11 +10,10 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
 @dataclass(frozen=True)
-class _View:
+class _AliasLayout:
     """A result as a view of `base`: an argument, or a result that is kept, by its place.
     `layout` gives sizes, strides, and how far behind the base's start it begins; of the arguments
     at the places `numbers`, if that is not known."""
@@ -50,7 +49,7 @@ class Aliases:
             for place, value in enumerate(self._arguments)
             if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol
         }
-        self._views: dict[int, _View] = {}
+        self._views: dict[int, _AliasLayout] = {}
         bases = {}
         for place, value in enumerate(self._arguments):
             if _has_memory(value):
@@ -63,7 +62,7 @@ class Aliases:
                 continue
             of_argument, base, tensor = bases[_storage(value)]
             if (of_argument or base != place) and (view := self._view(value, tensor)):
-                self._views[place] = _View(of_argument, base, *view)
+                self._views[place] = _AliasLayout(of_argument, base, *view)
         self.kept = [place for place in range(len(self.results)) if place not in self._views]
 
     def __bool__(self) -> bool:
@@ -122,10 +121,15 @@ def _storage(value: torch.Tensor) -> int:
 def _is_whole(value: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, its dims in order: as a program returns it."""
     size = functools.reduce(operator.mul, value.shape, value.itemsize)
-    return statically_known_true(size == value.untyped_storage().nbytes()) and all(
-        statically_known_true(stride == inner)
+    return _is_known(size == value.untyped_storage().nbytes()) and all(
+        _is_known(stride == inner)
         for stride, inner in zip(value.stride(), _strides(value.shape), strict=True)
     )
+
+
+def _is_known(condition: Any) -> bool:
+    """Whether it is true of all sizes that a graph may have."""
+    return torch.fx.experimental.symbolic_shapes.statically_known_true(condition)
 
 
 def _strides(shape: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from iree import runtime
@@ -67,6 +67,20 @@ class _ResultCopy:
     done: runtime.HalSemaphore
 
 
+class _Kept(NamedTuple):
+    """A view of a weight, and where that lies: its elements, and the memory that they are in."""
+
+    pointer: int
+    shape: torch.Size
+    view: runtime.HalBufferView
+    memory: int | None
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Whether it is of what this tensor holds, too."""
+        where = tensor.data_ptr() == self.pointer
+        return where and tensor.shape == self.shape and tensor.is_contiguous()
+
+
 class TensorProgram:
     """A program on torch tensors, in the order of its arguments and results.
 
@@ -79,8 +93,8 @@ class TensorProgram:
     def __init__(self, executable: Executable, updates: bool):
         self._executable, self._updates = executable, updates
         self.device = executable.device
-        # By place: where a tensor of the call before lay, its sizes, and the view of its memory.
-        self._kept: dict[int, tuple[int, torch.Size, runtime.HalBufferView]] = {}
+        # By place: the weights of the call before, whose memory their views hold.
+        self._kept: dict[int, _Kept] = {}
 
     def twin(self) -> TensorProgram:
         """The same program, which keeps views of other memory."""
@@ -93,41 +107,45 @@ class TensorProgram:
            that share memory with others.
         2. A result that is an argument's memory is copied: that goes away with the argument.
         """
-        memory = [_memory(value) for value in values]
-        counts = Counter(memory)
-        given: list[Any] = []
-        views: list[Any] = []
+        memory: list[int | None] = []
+        views: dict[int, runtime.HalBufferView] = {}
         for place, value in enumerate(values):
-            copied = counts[memory[place]] > 1 if place in own else self._updates
-            given.append(_copied(value) if copied else _in_order(value))
-            if not isinstance(value, torch.Tensor):
-                views.append(value)
-            elif place in own and given[-1] is value:
-                views.append(self._put_kept(place, value))
+            kept = self._kept.get(place) if place in own else None
+            if kept is not None and kept.is_of(value):
+                views[place] = kept.view
+                memory.append(kept.memory)
             else:
-                views.append(self._put(given[-1]))
-        on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in given)
+                memory.append(_memory(value))
+        counts = Counter(memory) if len(set(memory)) < len(memory) else {}
+        given = list(values)
+        for place, value in enumerate(values):
+            shared = place in own and counts.get(memory[place], 1) > 1
+            if not isinstance(value, torch.Tensor) or (place in views and not shared):
+                continue
+            copied = shared if place in own else self._updates
+            given[place] = tensor = _copied(value) if copied else value.contiguous()
+            views[place] = view = self._put(tensor)
+            if place in own and tensor is value and self._reads_in_place(value):
+                self._kept[place] = _Kept(value.data_ptr(), value.shape, view, memory[place])
+        on_gpu = not self.device.on_host and any(
+            isinstance(value, torch.Tensor) and value.is_cuda for value in given
+        )
         if on_gpu:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
+        arguments = [views.get(place, value) for place, value in enumerate(values)]
         copies: list[_ResultCopy] = []
-        results = [self._take(value, on_gpu, copies) for value in self._executable.call(views)]
+        results = [self._take(value, on_gpu, copies) for value in self._executable.call(arguments)]
         for copy in copies:
             copy.done.wait(1)
         owned = {memory[place] for place in own if given[place] is values[place]}
-        lent = {_memory(value) for value in given} - owned - {None}
+        lent = {
+            memory[place] if value is values[place] else _memory(value)
+            for place, value in enumerate(given)
+            if place not in own or value is not values[place]
+        }
+        lent -= owned | {None}
         return [_copied(value) if _memory(value) in lent else value for value in results]
-
-    def _put_kept(self, place: int, tensor: torch.Tensor) -> runtime.HalBufferView:
-        """`_put` of a weight: the view of the call before, if that was of the same memory."""
-        pointer, shape = tensor.data_ptr(), tensor.shape
-        kept = self._kept.get(place)
-        if kept is not None and kept[:2] == (pointer, shape):
-            return kept[2]
-        view = self._put(tensor)
-        if self._reads_in_place(tensor):
-            self._kept[place] = (pointer, shape, view)
-        return view
 
     def _reads_in_place(self, tensor: torch.Tensor) -> bool:
         """Whether a view is of the tensor's memory, not of a copy."""
@@ -172,11 +190,6 @@ class TensorProgram:
             device.hal.queue_copy(buffer, target, [], [(copies[-1].done, 1)])
             return data
         return torch.from_dlpack(capsule)
-
-
-def _in_order(value: Any) -> Any:
-    """A tensor as the runtime reads it, its dims in order: itself, where it is."""
-    return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 
 def _copied(value: Any) -> Any:

@@ -119,3 +119,21 @@ def test_an_argument_stays_as_it_is() -> None:
 def test_what_cannot_be_traced() -> None:
     with pytest.raises(attnpass.AttnError, match="JAX cannot trace the function: "):
         attnpass.jax.compile(lambda x: x.no_such_thing, (np.ones(3),))
+
+
+def test_keys_and_numbers_as_jax_takes_them() -> None:
+    """Keys of random numbers in and out; types of 64 bits are those of 32 that JAX makes them."""
+
+    def draw(key, x, places):
+        return jax.random.split(key), jax.random.normal(key, (4,)) + x[places]
+
+    key, x, places = jax.random.key(3), np.arange(8.0), np.array([3, 1, 7, 7])
+    assert (x.dtype, places.dtype) == (np.float64, np.int64)
+    fast = attnpass.jax.compile(draw, (key, x, places))
+    keys, found = fast(key, x, places)
+    wanted_keys, wanted = draw(key, jax.numpy.asarray(x), jax.numpy.asarray(places))
+    assert keys.dtype == wanted_keys.dtype and found.dtype == wanted.dtype
+    assert np.array_equal(jax.random.key_data(keys), jax.random.key_data(wanted_keys))
+    assert rel_error(np.asarray(found), np.asarray(wanted)) < 1e-6
+    with pytest.raises(attnpass.AttnError, match="no part of what JAX traces"):
+        jax.jit(fast)(key, x, places)
