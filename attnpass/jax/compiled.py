@@ -99,8 +99,8 @@ def compile_function(
         return jax.tree_util.tree_map(_plain, results)
 
     try:
-        args, kwargs = jax.tree_util.tree_map(_plain, given)
-        traced = jax.jit(plain, keep_unused=True).trace(*args, **kwargs)
+        words: Any = jax.tree_util.tree_map(_plain, given)
+        traced = jax.jit(plain, keep_unused=True).trace(*words[0], **words[1])
         lowered = _lowered(traced)
     except Exception as error:
         raise AttnError(f"JAX cannot trace the function: {first_line(error)}") from error

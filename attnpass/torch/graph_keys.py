@@ -76,4 +76,4 @@ def _operand_key(value: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
 
 
 def _hint(size: int | torch.SymInt) -> int:
-    return size.node.hint if isinstance(size, torch.SymInt) else size
+    return size if isinstance(size, int) else size.node.hint
