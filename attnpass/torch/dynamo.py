@@ -67,7 +67,7 @@ def backend(
         if wants_gradients and (aliases or torch.is_autocast_enabled(device.partition(":")[0])):
             raise AttnError(f"{REFUSED} (of views, or under autocast)")
         graph = aliases.without(module) if aliases else module
-        run = _CompiledGraph(graph, example_inputs, device, chosen, report, not wants_gradients)
+        run = _TracedGraph(graph, example_inputs, device, chosen, report, not wants_gradients)
     except Exception as error:
         return _left(module, error)
     if wants_gradients:
@@ -82,7 +82,7 @@ def backend(
 _programs: weakref.WeakValueDictionary[Any, CompiledModel] = weakref.WeakValueDictionary()
 
 
-class _CompiledGraph:
+class _TracedGraph:
     """A graph as a program on `device`, of `options`; called as the graph is."""
 
     def __init__(
