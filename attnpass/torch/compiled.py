@@ -67,7 +67,7 @@ class _ResultCopy:
     done: runtime.HalSemaphore
 
 
-class _Kept(NamedTuple):
+class _KeptView(NamedTuple):
     """A view of a weight, and where that lies: its elements, and the memory that they are in."""
 
     pointer: int
@@ -94,7 +94,7 @@ class TensorProgram:
         self._executable, self._updates = executable, updates
         self.device = executable.device
         # By place: the weights of the call before, whose memory their views hold.
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _KeptView] = {}
 
     def twin(self) -> TensorProgram:
         """The same program, which keeps views of other memory."""
@@ -126,7 +126,7 @@ class TensorProgram:
             given[place] = tensor = _copied(value) if copied else value.contiguous()
             views[place] = view = self._put(tensor)
             if place in own and tensor is value and self._reads_in_place(value):
-                self._kept[place] = _Kept(value.data_ptr(), value.shape, view, memory[place])
+                self._kept[place] = _KeptView(value.data_ptr(), value.shape, view, memory[place])
         on_gpu = not self.device.on_host and any(
             isinstance(value, torch.Tensor) and value.is_cuda for value in given
         )

@@ -41,7 +41,7 @@ class Differentiable:
     def __call__(self, *arguments: Any) -> Any:
         if self._is_trained:
             return self._graph(*arguments)
-        return _Call.apply(self, *arguments)
+        return _GradientCall.apply(self, *arguments)
 
     def run(self, ctx: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The results of a call, with what their gradients need in `ctx`."""
@@ -100,7 +100,7 @@ class Differentiable:
         return found
 
 
-class _Call(torch.autograd.Function):
+class _GradientCall(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, owner: Differentiable, *arguments: Any) -> Any:
         ctx.owner = owner

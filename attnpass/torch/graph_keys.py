@@ -12,7 +12,7 @@ _PLAIN = (bool, int, float, complex, str, type(None), type(...), torch.dtype, to
 _PLAIN += (torch.layout, torch.memory_format)
 
 
-class _Unknown(Exception):
+class _NoKey(Exception):
     """Something in a graph that has no key."""
 
 
@@ -33,7 +33,7 @@ def program_key(
             else:
                 return None
             places[node] = place
-    except _Unknown:
+    except _NoKey:
         return None
     return tuple(lines)
 
@@ -52,7 +52,7 @@ def _argument_key(node: torch.fx.Node) -> Hashable:
     if isinstance(value, torch.SymInt):
         return str(value.node.expr), value.node.hint
     if not isinstance(value, torch.Tensor):
-        raise _Unknown
+        raise _NoKey
     sizes = [
         (str(size), getattr(getattr(size, "node", size), "hint", size)) for size in value.shape
     ]
@@ -72,7 +72,7 @@ def _operand_key(value: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
         return "slice", tuple(_operand_key(one, places) for one in parts)
     if isinstance(value, _PLAIN):
         return type(value), repr(value)
-    raise _Unknown
+    raise _NoKey
 
 
 def _hint(size: int | torch.SymInt) -> int:
