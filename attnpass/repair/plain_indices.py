@@ -73,19 +73,22 @@ class PlainIndices(OpPass):
 
 
 def _as_write(op: ir.Operation) -> str:
-    """Makes a write of rows along a dim, at places in a tensor of one dim, one by indices."""
+    """Makes a write of rows along a dim, at one place or those of a tensor of one dim, one by
+    indices."""
     adds = _WRITES_ROWS.get(ir.StringAttr(op.attributes["name"]).value)
     if adds is None:
         return ""
     tensor, along, index, new, *factor = op.operands
-    dim = constant_number(along)
-    if not isinstance(dim, int) or len(torch_shape(index.type)) != 1:
-        return ""
-    if any(constant_number(number) != 1 for number in factor):
+    dim, rank = constant_number(along), len(torch_shape(tensor.type))
+    if not isinstance(dim, int) or not rank or len(torch_shape(index.type)) > 1:
         return ""
     build = _Build(op)
+    for number in factor:
+        if constant_number(number) != 1:
+            new = build.op("aten.mul.Scalar", new.type, new, number)
     none = build.op("constant.none", ir.Type.parse("!torch.none"))
-    places = [*[none] * (dim % len(torch_shape(tensor.type))), build.wide(index)]
+    index = build.with_units(build.wide(index), 1 - len(torch_shape(index.type)), 0)
+    places = [*[none] * (dim % rank), index]
     places, _ = _plain(op, places)
     kind = ir.Type.parse("!torch.list<optional<vtensor>>")
     places = build.create(_LIST, [kind], places).results[0]

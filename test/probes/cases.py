@@ -367,7 +367,8 @@ PROBES = {
         modules.CUT_NUMBER,
         "attn-nearest-numbers",
         inputs=[np.float32([1.3217558399823195, 2.0])],
-        wanted=lambda: [np.float32([1, 2])],
+        # Integers have all their digits.
+        wanted=lambda: [np.float32([1, 2]), np.full(4, 1)],
     ),
     "integers divided and rounded down": Probe(
         modules.FLOOR_DIVISIONS,

@@ -38,11 +38,20 @@ func.func @main(%q: !torch.vtensor<[1,2,3,4],f32>, %m: !torch.vtensor<[3,3],f32>
 """
 
 CUT_NUMBER = """
-func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
+func.func @main(%x: !torch.vtensor<[2],f32>) -> (!torch.vtensor<[2],f32>, !torch.vtensor<[4],si64>) {
   %0 = torch.constant.float 1.3217558399823195
   %1 = torch.aten.div.Scalar %x, %0 : !torch.vtensor<[2],f32>, !torch.float -> !torch.vtensor<[2],f32>
   %2 = torch.aten.ceil %1 : !torch.vtensor<[2],f32> -> !torch.vtensor<[2],f32>
-  return %2 : !torch.vtensor<[2],f32>
+  %large = torch.constant.float 16777217.0
+  %four = torch.constant.int 4
+  %none = torch.constant.none
+  %no = torch.constant.bool false
+  %sizes = torch.prim.ListConstruct %four : (!torch.int) -> !torch.list<int>
+  %3 = torch.aten.full %sizes, %large, %four, %none, %none, %no : !torch.list<int>, !torch.float, !torch.int, !torch.none, !torch.none, !torch.bool -> !torch.vtensor<[4],si64>
+  %near = torch.constant.int 16777216
+  %one = torch.constant.int 1
+  %4 = torch.aten.sub.Scalar %3, %near, %one : !torch.vtensor<[4],si64>, !torch.int, !torch.int -> !torch.vtensor<[4],si64>
+  return %2, %4 : !torch.vtensor<[2],f32>, !torch.vtensor<[4],si64>
 }
 """
 

@@ -90,21 +90,28 @@ func.func @last(%x: !torch.vtensor<[?,4],f32>, %new: !torch.vtensor<[?],f32>, %r
   return %2 : !torch.vtensor<[?,4],f32>
 }
 
-// A static cache, as transformers write it, and rows that are added.
+// A static cache, as transformers write it, and rows that are added. A number has no rows.
 // CHECK-LABEL: func.func @by_name(
 // CHECK: %[[AT:.*]] = torch.aten.where.self
 // CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %none{{.*}}, %none{{.*}}, %[[AT]]
 // CHECK: torch.aten.index_put %arg0, %[[LIST]], %arg1, %false
 // CHECK: torch.aten.index_put %arg0, %{{.*}}, %arg1, %true
-// CHECK: torch.operator "torch.aten.index_add"
+// CHECK: %[[TWICE:.*]] = torch.aten.mul.Scalar %arg1, %int2
+// CHECK: torch.aten.index_put %arg0, %{{.*}}, %[[TWICE]], %true
+// CHECK: torch.aten.unsqueeze %{{.*}} -> !torch.vtensor<[1],si64>
+// CHECK: torch.aten.index_put %arg0, %{{.*}}, %arg3, %false
+// CHECK: torch.operator "torch.aten.index_add"{{.*}} -> !torch.vtensor<[],f32>
 // CHECK: torch.operator "torch.aten.other"
-func.func @by_name(%cache: !torch.vtensor<[2,4,?,8],f32>, %new: !torch.vtensor<[2,4,3,8],f32>, %at: !torch.vtensor<[3],si32>) -> (!torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[3],si32>) {
+func.func @by_name(%cache: !torch.vtensor<[2,4,?,8],f32>, %new: !torch.vtensor<[2,4,3,8],f32>, %at: !torch.vtensor<[3],si32>, %row: !torch.vtensor<[2,4,1,8],f32>, %place: !torch.vtensor<[],si64>, %x: !torch.vtensor<[],f32>) -> (!torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[],f32>, !torch.vtensor<[3],si32>) {
   %1 = torch.constant.int 1
   %2 = torch.constant.int 2
   %dim = torch.constant.int -2
   %0 = torch.operator "torch.aten.index_copy"(%cache, %2, %at, %new) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>) -> !torch.vtensor<[2,4,?,8],f32>
   %3 = torch.operator "torch.aten.index_add"(%cache, %dim, %at, %new, %1) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>, !torch.int) -> !torch.vtensor<[2,4,?,8],f32>
   %4 = torch.operator "torch.aten.index_add"(%cache, %dim, %at, %new, %2) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[2,4,3,8],f32>, !torch.int) -> !torch.vtensor<[2,4,?,8],f32>
-  %5 = torch.operator "torch.aten.other"(%at) : (!torch.vtensor<[3],si32>) -> !torch.vtensor<[3],si32>
-  return %0, %3, %4, %5 : !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[3],si32>
+  %5 = torch.operator "torch.aten.index_copy"(%cache, %2, %place, %row) : (!torch.vtensor<[2,4,?,8],f32>, !torch.int, !torch.vtensor<[],si64>, !torch.vtensor<[2,4,1,8],f32>) -> !torch.vtensor<[2,4,?,8],f32>
+  %zero = torch.constant.int 0
+  %6 = torch.operator "torch.aten.index_add"(%x, %zero, %at, %x, %1) : (!torch.vtensor<[],f32>, !torch.int, !torch.vtensor<[3],si32>, !torch.vtensor<[],f32>, !torch.int) -> !torch.vtensor<[],f32>
+  %7 = torch.operator "torch.aten.other"(%at) : (!torch.vtensor<[3],si32>) -> !torch.vtensor<[3],si32>
+  return %0, %3, %4, %5, %6, %7 : !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[],f32>, !torch.vtensor<[3],si32>
 }

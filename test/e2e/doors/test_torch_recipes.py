@@ -368,7 +368,11 @@ def test_rows_that_are_written_by_name_where_that_was_imported() -> None:
 
     def shapes(cache: Any, at: Any, new: Any) -> Any:
         rows = torch.zeros(4, 16).index_add(0, at, new[0, 0])
-        return cache.index_copy(2, at, new), cache.index_add(-2, at, new), rows
+        half, one = (
+            cache.index_add(2, at, new, alpha=0.5),
+            cache.index_copy(2, at[0], new[:, :, 1:]),
+        )
+        return cache.index_copy(2, at, new), cache.index_add(-2, at, new), rows, half, one
 
     inputs = (torch.randn(2, 3, 13, 16), torch.tensor([3, 1]), torch.randn(2, 3, 2, 16))
     fast = attnpass.torch.compile(aot.export(torch.export.export(Of(shapes), inputs)))
