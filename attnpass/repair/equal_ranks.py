@@ -40,6 +40,9 @@ class EqualRanks(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         given = list(op.operands)
+        if not all(torch_element(value.type) for value in (*given[:_MASK], *op.results)):
+            # Of no known rank.
+            return ""
         tensors = [place for place in range(4) if torch_element(given[place].type)]
         rank = max(3, *(len(torch_shape(given[place].type)) for place in range(3)))
         build, made = TorchBuilder(op), list(given)

@@ -60,7 +60,7 @@ class PlainIndices(OpPass):
         if op.name == _UNNAMED:
             return _as_write(op)
         made = defining_op(op.operands[_INDICES])
-        if made is None or made.name != _LIST:
+        if made is None or made.name != _LIST or not torch_element(op.operands[_TENSOR].type):
             return ""
         old = list(made.operands)
         if any(torch_element(index.type) == "i1" for index in old):
@@ -81,6 +81,8 @@ def _as_write(op: ir.Operation) -> str:
     tensor, along, index, new, *factor = op.operands
     dim, rank = constant_number(along), len(torch_shape(tensor.type))
     if not isinstance(dim, int) or not rank or len(torch_shape(index.type)) > 1:
+        return ""
+    if not torch_element(index.type) or not torch_element(new.type):
         return ""
     build = _Build(op)
     for number in factor:

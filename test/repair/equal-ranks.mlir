@@ -64,3 +64,18 @@ func.func @groups(%q: !torch.vtensor<[2,4,8,16],f32>, %k: !torch.vtensor<[2,1,12
   %r = torch.aten.scaled_dot_product_attention %q, %k, %k, %none, %0, %no, %none, %yes : !torch.vtensor<[2,4,8,16],f32>, !torch.vtensor<[2,1,12,16],f32>, !torch.vtensor<[2,1,12,16],f32>, !torch.none, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor<[2,4,8,16],f32>
   return %r : !torch.vtensor<[2,4,8,16],f32>
 }
+
+// -----
+
+// Tensors of no known rank stay.
+// CHECK-LABEL: func.func @unranked(
+// CHECK: torch.aten.scaled_dot_product_attention %arg0, %arg1, %arg1,
+// CHECK: torch.aten.scaled_dot_product_attention %arg2, %arg2, %arg2,
+func.func @unranked(%q: !torch.vtensor<*,f32>, %k: !torch.vtensor<[4,12,16],f32>, %x: !torch.vtensor<[12,16],f32>) -> (!torch.vtensor<[4,8,16],f32>, !torch.vtensor) {
+  %0 = torch.constant.float 0.0
+  %no = torch.constant.bool false
+  %none = torch.constant.none
+  %r = torch.aten.scaled_dot_product_attention %q, %k, %k, %none, %0, %no, %none, %no : !torch.vtensor<*,f32>, !torch.vtensor<[4,12,16],f32>, !torch.vtensor<[4,12,16],f32>, !torch.none, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor<[4,8,16],f32>
+  %s = torch.aten.scaled_dot_product_attention %x, %x, %x, %none, %0, %no, %none, %no : !torch.vtensor<[12,16],f32>, !torch.vtensor<[12,16],f32>, !torch.vtensor<[12,16],f32>, !torch.none, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor
+  return %r, %s : !torch.vtensor<[4,8,16],f32>, !torch.vtensor
+}

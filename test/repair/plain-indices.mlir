@@ -115,3 +115,20 @@ func.func @by_name(%cache: !torch.vtensor<[2,4,?,8],f32>, %new: !torch.vtensor<[
   %7 = torch.operator "torch.aten.other"(%at) : (!torch.vtensor<[3],si32>) -> !torch.vtensor<[3],si32>
   return %0, %3, %4, %5, %6, %7 : !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[2,4,?,8],f32>, !torch.vtensor<[],f32>, !torch.vtensor<[3],si32>
 }
+
+// Tensors of no known rank stay.
+// CHECK-LABEL: func.func @unranked(
+// CHECK-NOT: torch.aten.where.self
+// CHECK: torch.operator "torch.aten.index_copy"(%arg0,
+// CHECK: torch.operator "torch.aten.index_copy"(%arg1,
+// CHECK: torch.aten.index_put %arg0, %{{.*}}, %arg1,
+func.func @unranked(%x: !torch.vtensor<*,f32>, %y: !torch.vtensor<[2,3,4],f32>, %at: !torch.vtensor<[3],si64>, %other: !torch.vtensor<*,si64>) -> (!torch.vtensor<*,f32>, !torch.vtensor<[2,3,4],f32>, !torch.vtensor<*,f32>) {
+  %1 = torch.constant.int 1
+  %none = torch.constant.none
+  %no = torch.constant.bool false
+  %0 = torch.operator "torch.aten.index_copy"(%x, %1, %at, %y) : (!torch.vtensor<*,f32>, !torch.int, !torch.vtensor<[3],si64>, !torch.vtensor<[2,3,4],f32>) -> !torch.vtensor<*,f32>
+  %2 = torch.operator "torch.aten.index_copy"(%y, %1, %other, %y) : (!torch.vtensor<[2,3,4],f32>, !torch.int, !torch.vtensor<*,si64>, !torch.vtensor<[2,3,4],f32>) -> !torch.vtensor<[2,3,4],f32>
+  %list = torch.prim.ListConstruct %none, %at : (!torch.none, !torch.vtensor<[3],si64>) -> !torch.list<optional<vtensor>>
+  %3 = torch.aten.index_put %x, %list, %y, %no : !torch.vtensor<*,f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[2,3,4],f32>, !torch.bool -> !torch.vtensor<*,f32>
+  return %0, %2, %3 : !torch.vtensor<*,f32>, !torch.vtensor<[2,3,4],f32>, !torch.vtensor<*,f32>
+}
