@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import sympy
 import torch
 
+from ..errors import AttnError
+
 
 @dataclass(frozen=True)
 class _AliasLayout:
-    """A result as a view of `base`: an argument, or a result that is kept, by its place.
+    """A result as a view of `base`: an argument, or what a program computes, by its place.
     `layout` gives sizes, strides, and how far behind the base's start it begins; of the arguments
     at the places `numbers`, if that is not known."""
 
@@ -36,52 +39,70 @@ class Aliases:
     """What TorchDynamo's graph returns without a copy: views of arguments, and several views of one
     tensor. What a caller writes to one, others see; so they are made of one another at each call.
 
-    `results` are what the graph's were traced as, `kept` the places of those that a program must
-    compute.
+    `results` are what the graph's were traced as, `kept` the nodes that a program must compute: of
+    views of one tensor, that tensor. Raises AttnError for views that have no strides of their own
+    (of another type), or of what is never whole.
     """
 
     def __init__(self, module: torch.fx.GraphModule):
         nodes = list(module.graph.nodes)
-        self._arguments = [_value(node) for node in nodes if node.op == "placeholder"]
-        self.results = [_value(node) for node in nodes[-1].args[0]]
+        outputs = nodes[-1].args[0]
+        arguments = [node for node in nodes if node.op == "placeholder"]
+        self.results = [_value(node) for node in outputs]
         self._symbols = {
             value.node.expr: place
-            for place, value in enumerate(self._arguments)
+            for place, value in enumerate(map(_value, arguments))
             if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol
         }
-        self._views: dict[int, _AliasLayout] = {}
-        bases = {}
-        for place, value in enumerate(self._arguments):
-            if _has_memory(value):
-                bases.setdefault(_storage(value), (True, place, value))
-        for place, value in enumerate(self.results):
-            if _has_memory(value) and _is_whole(value):
-                bases.setdefault(_storage(value), (False, place, value))
-        for place, value in enumerate(self.results):
-            if not _has_memory(value) or _storage(value) not in bases:
-                continue
-            of_argument, base, tensor = bases[_storage(value)]
-            if (of_argument or base != place) and (view := self._view(value, tensor)):
-                self._views[place] = _AliasLayout(of_argument, base, *view)
-        self.kept = [place for place in range(len(self.results)) if place not in self._views]
+        # By memory, what all tensors in it are views of: an argument, or what is made first.
+        bases: dict[int, torch.fx.Node] = {}
+        for node in nodes:
+            value = _value(node)
+            if _has_memory(value) and (node.op == "placeholder" or _is_whole(value)):
+                bases.setdefault(_storage(value), node)
+        counts = Counter(_storage(value) for value in self.results if _has_memory(value))
+        self.kept: list[Any] = []
+        # For each result its place among those that are kept, or what it is a view of.
+        self._made: list[int | _AliasLayout] = []
+        for node, value in zip(outputs, self.results, strict=True):
+            base = bases.get(_storage(value)) if _has_memory(value) else None
+            of_argument = base is not None and base.op == "placeholder"
+            if not _has_memory(value) or (counts[_storage(value)] == 1 and not of_argument):
+                self._made.append(self._keep(node))
+            elif base is None or (view := self._view(value, _value(base))) is None:
+                raise AttnError(
+                    "several of its results are the same memory, as no views by strides"
+                )
+            elif base is node and not of_argument:
+                self._made.append(self._keep(node))
+            else:
+                place = arguments.index(base) if of_argument else self._keep(base)
+                self._made.append(_AliasLayout(of_argument, place, *view))
 
     def __bool__(self) -> bool:
-        return bool(self._views)
+        return any(isinstance(made, _AliasLayout) for made in self._made)
 
     def without(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """The graph with the results alone that are kept."""
-        graph = torch.fx.Graph()
-        results: Any = graph.graph_copy(module.graph, {})
-        graph.output(tuple(results[place] for place in self.kept))
+        graph, copies = torch.fx.Graph(), {}
+        graph.graph_copy(module.graph, copies)
+        graph.output(torch.fx.map_arg(tuple(self.kept), copies.__getitem__))
         return torch.fx.GraphModule(module, graph)
 
     def restored(self, kept: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
         """All results, where those that are kept are known."""
-        results = dict(zip(self.kept, kept, strict=True))
-        for place, view in self._views.items():
-            base = arguments[view.base] if view.of_argument else results[view.base]
-            results[place] = view.of(base, arguments)
-        return tuple(results[place] for place in range(len(results)))
+        return tuple(
+            made.of((arguments if made.of_argument else kept)[made.base], arguments)
+            if isinstance(made, _AliasLayout)
+            else kept[made]
+            for made in self._made
+        )
+
+    def _keep(self, node: Any) -> int:
+        """The place of a node among those that are kept."""
+        if node not in self.kept:
+            self.kept.append(node)
+        return self.kept.index(node)
 
     def _view(self, value: torch.Tensor, base: torch.Tensor) -> tuple[tuple[int, ...], Any] | None:
         """The numbers and the layout of a view; None where it is no view by strides alone."""

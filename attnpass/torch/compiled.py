@@ -115,7 +115,7 @@ class TensorProgram:
                 views[place] = kept.view
                 memory.append(kept.memory)
             else:
-                memory.append(_memory(value))
+                memory.append(memory_of(value))
         counts = Counter(memory) if len(set(memory)) < len(memory) else {}
         given = list(values)
         for place, value in enumerate(values):
@@ -140,12 +140,12 @@ class TensorProgram:
             copy.done.wait(1)
         owned = {memory[place] for place in own if given[place] is values[place]}
         lent = {
-            memory[place] if value is values[place] else _memory(value)
+            memory[place] if value is values[place] else memory_of(value)
             for place, value in enumerate(given)
             if place not in own or value is not values[place]
         }
         lent -= owned | {None}
-        return [_copied(value) if _memory(value) in lent else value for value in results]
+        return [_copied(value) if memory_of(value) in lent else value for value in results]
 
     def _reads_in_place(self, tensor: torch.Tensor) -> bool:
         """Whether a view is of the tensor's memory, not of a copy."""
@@ -197,7 +197,7 @@ def _copied(value: Any) -> Any:
     return value.clone(memory_format=torch.contiguous_format) if is_tensor else value
 
 
-def _memory(value: Any) -> int | None:
+def memory_of(value: Any) -> int | None:
     """Where the memory that a tensor is in begins; None for what has none."""
     if not isinstance(value, torch.Tensor) or not value.numel():
         return None

@@ -75,7 +75,7 @@ def _loop(node: torch.fx.Node, kept: Sequence[str]) -> None:
             ("condition", _condition(count, len(known))),
             ("body", _body(step, len(carries), len(values), sources)),
         ):
-            name = f"{function.target}_{word}"
+            name = f"{node.name}_{word}"
             setattr(root, name, torch.fx.GraphModule(step, made))
             parts.append(graph.get_attr(name))
         carried = (start, *carries, *rows)
@@ -164,12 +164,15 @@ class BranchImporter(GraphNodeImporter):
         condition, *branches, operands = node.args
         values = list(self._import_tuple_argument(loc, tuple(operands), None))
         kinds = [self._cc.value_info_to_type(value) for value in node.meta["val"]]
-        truth = ir.Operation.create(
-            "torch.aten.Bool.Tensor",
-            results=[self._cc.torch_bool_type],
-            operands=[self._import_argument(loc, condition)],
-            loc=loc,
-        ).result
+        truth = self._import_argument(loc, condition)
+        # What sizes say is no tensor.
+        if truth.type != self._cc.torch_bool_type:
+            truth = ir.Operation.create(
+                "torch.aten.Bool.Tensor",
+                results=[self._cc.torch_bool_type],
+                operands=[truth],
+                loc=loc,
+            ).result
         choice = ir.Operation.create(
             "torch.prim.If", results=kinds, operands=[truth], regions=2, loc=loc
         )

@@ -17,10 +17,10 @@ from ..program.compiler import ProgramCompiler
 from ..program.front_ends import require
 from ..report.records import Report
 from .aliases import Aliases, share_elements
-from .compiled import CompiledModel, compile_program, device_of
+from .compiled import CompiledModel, compile_program, device_of, memory_of
 from .exported import export, is_said_causal
 from .gradients import REFUSED, REFUSED_CHANGES, Differentiable, are_wanted
-from .graph_keys import program_key
+from .graph_keys import autocasts, program_key
 
 _VIEWS = frozenset(
     (
@@ -61,10 +61,12 @@ def backend(
     ProgramCompiler(device, None, chosen)
     wants_gradients = are_wanted(example_inputs)
     try:
+        if _leaves_grad_mode(module):
+            raise AttnError("it switches gradients on or off for what comes behind it")
         aliases = Aliases(module)
         if not aliases.kept and _only_views(module):
             return module.forward
-        if wants_gradients and (aliases or torch.is_autocast_enabled(device.partition(":")[0])):
+        if wants_gradients and (aliases or any(autocasts())):
             raise AttnError(f"{REFUSED} (of views, or under autocast)")
         graph = aliases.without(module) if aliases else module
         run = _TracedGraph(graph, example_inputs, device, chosen, report, not wants_gradients)
@@ -77,8 +79,9 @@ def backend(
     return run
 
 
-# Programs that are in use. TorchDynamo asks again for a graph that it knows, for arguments with
-# other strides or that want gradients.
+# Programs that are in use, none of which is called itself: it would hold a model's weights.
+# TorchDynamo asks again for a graph that it knows, for arguments with other strides or that want
+# gradients.
 _programs: weakref.WeakValueDictionary[Any, CompiledModel] = weakref.WeakValueDictionary()
 
 
@@ -112,52 +115,71 @@ class _TracedGraph:
             for number, place in enumerate(self._kept)
             if _is_static(placeholders[place], self._example[place])
         ]
-        self._programs: dict[tuple[float, ...], CompiledModel] = {}
-        self._changed = self._program(self._example).changed
+        self._programs: dict[str, CompiledModel] = {}
+        self._tries = 0
+        self._changed = self._program(example_inputs).changed
+        # Weights are as long as their model is; without open numbers, no more is compiled.
+        weights = {self._kept[number] for number in self._own}
+        self._example = [
+            None if place in weights or not self._numbers else value
+            for place, value in enumerate(self._example)
+        ]
 
     def __call__(self, *arguments: Any) -> Any:
-        kept, program = arguments, None
+        kept = arguments
         try:
             if len(self._kept) < len(arguments):
                 kept = [arguments[place] for place in self._kept]
-            if self._numbers:
-                program = self._program(arguments)
+            program = self._program(arguments) if self._numbers else self._programs[""]
             if self._changed and share_elements(kept, self._changed):
                 raise AttnError("it changes an argument that has elements of another argument")
         except Exception as error:
             return _left(self._module, error)(*arguments)
-        return (program or self._programs[()]).call(kept, {}, self._own)
+        try:
+            return program.call(kept, {}, self._own)
+        except AttnError as error:
+            # It has not begun: arguments that torch.export took more for granted of than Dynamo.
+            return _left(self._module, error)(*arguments)
 
     def _program(self, arguments: Sequence[Any]) -> CompiledModel:
         """The program for the values that open numbers have in these arguments."""
-        numbers = tuple(arguments[place].item() for place in self._numbers)
-        if numbers not in self._programs:
-            program = self._programs[numbers] = self._compiled(numbers)
+        numbers = [arguments[place].item() for place in self._numbers]
+        # As text, a NaN is one number, and 0.0 is not -0.0.
+        key = ", ".join(map(repr, numbers))
+        if key not in self._programs:
+            self._tries += 1
+            if self._tries > torch._dynamo.config.recompile_limit:
+                raise AttnError("a number has another value at each call: pass it as a tensor")
+            program = self._programs[key] = self._compiled(numbers, arguments)
             if self._report is not None:
                 self._report.extend(program.report)
-        return self._programs[numbers]
+        return self._programs[key]
 
-    def _compiled(self, numbers: Sequence[float]) -> CompiledModel:
+    def _compiled(self, numbers: Sequence[float], arguments: Sequence[Any]) -> CompiledModel:
         known = dict(zip(self._numbers, numbers, strict=True))
         graph = _with_numbers(self._module, known, self._idle)
         key = program_key(graph, self._device, self._options)
         program = _programs.get(key)
         if program is None:
-            program = self._compiled_anew(graph)
+            program = self._compiled_anew(graph, arguments)
             if key is not None:
                 _programs[key] = program
-            return program
-        if program.changed and not self._may_write:
+        elif program.changed and not self._may_write:
             raise AttnError(REFUSED_CHANGES)
         return program.twin()
 
-    def _compiled_anew(self, graph: torch.fx.GraphModule) -> CompiledModel:
+    def _compiled_anew(
+        self, graph: torch.fx.GraphModule, arguments: Sequence[Any]
+    ) -> CompiledModel:
         nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
         shapes = {"inputs": tuple(map(_dynamic, nodes))} if nodes else None
         # What is exported is not part of what Dynamo traces.
         with tracing(None), torch.utils._python_dispatch._disable_current_modes():
-            given = [self._example[place] for place in self._kept]
-            program = export(_Graph(graph), given, None, shapes, strict=False)
+            given = [
+                arguments[place] if self._example[place] is None else self._example[place]
+                for place in self._kept
+            ]
+            program = export(_Graph(graph), _apart(given), None, shapes, strict=False)
             return compile_program(
                 program, self._device, None, dict(self._options), self._may_write
             )
@@ -176,6 +198,14 @@ def _left(module: torch.fx.GraphModule, error: Exception) -> Callable[..., Any]:
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _leaves_grad_mode(module: torch.fx.GraphModule) -> bool:
+    """Whether a graph leaves gradients on where they were off, or off where they were on."""
+    modes = [
+        node.args[0] for node in module.graph.nodes if node.target is torch._C._set_grad_enabled
+    ]
+    return modes[-1:] == [not torch.is_grad_enabled()]
 
 
 def _only_views(module: torch.fx.GraphModule) -> bool:
@@ -231,6 +261,18 @@ class _Graph(torch.nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.graph_module(*inputs)
+
+
+def _apart(values: Sequence[Any]) -> list[Any]:
+    """Example arguments in memory of their own: a program must not depend on whether they share
+    some, which each call asks."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    for value in values:
+        memory = memory_of(value)
+        found.append(value.clone() if memory in seen else value)
+        seen |= set() if memory is None else {memory}
+    return found
 
 
 def _plain(value: Any) -> Any:

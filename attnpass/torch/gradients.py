@@ -25,8 +25,8 @@ class Differentiable:
     """`compiled`, which computes what `graph` does, with results that have gradients.
 
     Those are PyTorch's: it runs `graph` again where they are asked for, and all of it from then on,
-    since attnpass would only add to what a training step costs. `results` are what they were
-    traced as.
+    since attnpass would only add to what a training step costs. It does at once where hooks on
+    saved tensors (checkpoints) say that they will be. `results` are what they were traced as.
     """
 
     def __init__(
@@ -39,7 +39,8 @@ class Differentiable:
         self._is_trained = False
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._is_trained:
+        # What is saved for gradients must be the same when a checkpoint runs the call again.
+        if self._is_trained or torch._C._autograd._top_saved_tensors_default_hooks(True):
             return self._graph(*arguments)
         return _GradientCall.apply(self, *arguments)
 
@@ -67,14 +68,17 @@ class Differentiable:
         twice = torch.is_grad_enabled()
         saved = iter(ctx.saved_tensors)
         arguments = [next(saved) if other is None else other[0] for other in ctx.others]
-        if not twice:
-            arguments = [
-                value.detach().requires_grad_(value.requires_grad)
-                if isinstance(value, torch.Tensor)
-                else value
-                for value in arguments
-            ]
+
+        def alone(value: Any) -> Any:
+            """An argument, apart from others that it is made of."""
+            if not isinstance(value, torch.Tensor):
+                return value
+            if twice:
+                return value.view_as(value)
+            return value.detach().requires_grad_(value.requires_grad)
+
         with torch.enable_grad():
+            arguments = [alone(value) for value in arguments]
             results = self._graph(*arguments)
         pairs = [
             (result, gradient)

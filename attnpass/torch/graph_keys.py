@@ -17,12 +17,12 @@ class _NoKey(Exception):
 
 
 def program_key(
-    module: torch.fx.GraphModule, device: str, options: Mapping[str, Any], *others: Hashable
+    module: torch.fx.GraphModule, device: str, options: Mapping[str, Any]
 ) -> Hashable | None:
     """A key of TorchDynamo's graph, compiled with these options; None where parts of it may differ
     though they look alike (tensors that it holds, modules, objects)."""
     places: dict[torch.fx.Node, int] = {}
-    lines: list[Hashable] = [device, repr(sorted(options.items())), *others, _surroundings()]
+    lines: list[Hashable] = [device, repr(sorted(options.items())), *_surroundings()]
     try:
         for place, node in enumerate(module.graph.nodes):
             if node.op == "placeholder":
@@ -38,13 +38,17 @@ def program_key(
     return tuple(lines)
 
 
-def _surroundings() -> Hashable:
+def _surroundings() -> list[Hashable]:
     """What ops ask for beside their arguments."""
-    casts = [
+    return [torch.get_default_dtype(), str(torch.get_default_device()), *autocasts()]
+
+
+def autocasts() -> list[torch.dtype | None]:
+    """The types that autocast makes of f32, on CPUs and on GPUs; None where it is off."""
+    return [
         torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
         for kind in ("cpu", "cuda")
     ]
-    return torch.get_default_dtype(), *casts
 
 
 def _argument_key(node: torch.fx.Node) -> Hashable:
@@ -73,7 +77,3 @@ def _operand_key(value: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
     if isinstance(value, _PLAIN):
         return type(value), repr(value)
     raise _NoKey
-
-
-def _hint(size: int | torch.SymInt) -> int:
-    return size if isinstance(size, int) else size.node.hint

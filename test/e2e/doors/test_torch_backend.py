@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -111,6 +113,36 @@ def test_gradients_of_gradients() -> None:
     _same(found.double(), twice(f, x.detach().double().requires_grad_()))
 
 
+def test_gradients_of_arguments_that_are_made_of_one_another() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * y).sin().sum()
+
+    def both(f: Any, x: torch.Tensor) -> Any:
+        (first,) = torch.autograd.grad(f(x, x * 2), x, create_graph=True)
+        return first.detach(), *torch.autograd.grad(first.sum(), x)
+
+    x = torch.randn(3, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match="inference"):
+        found = both(_compiled(f), x)
+    expected = both(f, x.detach().double().requires_grad_())
+    _same([one.double() for one in found], expected)
+
+
+def test_checkpoints() -> None:
+    """A checkpoint runs a call again in the backward pass, as it was."""
+    layers = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()) for _ in range(3)]
+    fast = [_compiled(layer) for layer in layers]
+
+    def step(layers: Any, x: torch.Tensor) -> Any:
+        for layer in layers:
+            x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+        return torch.autograd.grad(x.square().sum(), list(layers[0].parameters()))
+
+    for _ in range(2):
+        x = torch.randn(2, 8, requires_grad=True)
+        _same(step(fast, x), step(layers, x))
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -169,6 +201,66 @@ def test_views_are_of_the_memory_that_they_were() -> None:
                 _same([one.double() for one in found], f(expected))
             assert found[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
             assert found[3].data_ptr() == found[2].data_ptr()
+
+
+@pytest.mark.parametrize("kind", ["parts", "types"])
+def test_results_that_share_elements(kind: str, compiles: list[Any]) -> None:
+    """Views of what is no result are views of one tensor; PyTorch makes those of another type."""
+
+    def f(x: torch.Tensor) -> Any:
+        if kind == "types":
+            one, other = x.view(torch.int32), x.sin()
+        else:
+            made = x.sin() * 2
+            one, other = made[1], made[:2]
+        torch._dynamo.graph_break()
+        one.zero_()
+        return x, one, other
+
+    x = torch.randn(3, 4)
+    expected = f(x.clone())
+    with torch.no_grad():
+        _same(_compiled(f)(x), expected)
+    assert len(compiles) == (2 if kind == "parts" else 1)
+
+
+def test_gradients_switched_off_for_what_follows() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y
+
+    try:
+        with pytest.warns(RuntimeWarning, match="switches gradients on or off"):
+            _compiled(f)(torch.ones(3))
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_weights_go_away_with_their_model() -> None:
+    models = [torch.nn.Linear(WIDTH, 8) for _ in range(2)]
+    x = torch.randn(4, WIDTH)
+    fast = [_compiled(model) for model in models]
+    with torch.no_grad():
+        for run in (*fast, *fast):
+            run(x)
+    weight = weakref.ref(models[0].weight)
+    del models[0], fast[0], run
+    gc.collect()
+    assert weight() is None
+    with torch.no_grad():
+        _same(fast[0](x), models[0](x))
+
+
+@torch._dynamo.config.patch(recompile_limit=2)
+def test_open_numbers_are_compiled_a_few_times(compiles: list[Any]) -> None:
+    fast = _compiled(lambda x, number: x * number, dynamic=True)
+    x = torch.randn(4, 5)
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="pass it as a tensor"):
+        for number in (0.5, 1.5, 2.5, 3.5):
+            _same(fast(x, number), x * number)
+    assert len(compiles) == 2
 
 
 def test_arguments_that_share_elements() -> None:

@@ -130,3 +130,19 @@ def test_numbers(model: Any) -> None:
         for one, other in zip(got, wanted, strict=True):
             assert one.shape == other.shape
             assert (one.double() - other).norm() <= 2e-5 * max(other.double().norm(), 1)
+
+
+class BySize(torch.nn.Module):
+    """A choice by a size that is not known."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.shape[0] > 5, lambda x: x.sin(), lambda x: x * 2, (x,))
+
+
+def test_a_choice_by_size() -> None:
+    x = torch.randn(4, 3)
+    sizes = {"x": {0: torch.export.Dim.AUTO}}
+    fast = attnpass.torch.compile(BySize(), (x,), dynamic_shapes=sizes)
+    for size in (4, 9):
+        x = torch.randn(size, 3)
+        assert torch.allclose(fast(x), x.sin() if size > 5 else x * 2, atol=1e-5)
