@@ -24,7 +24,7 @@ from ..ir import (
 )
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
-from . import computed_elements, indexed_lines, lane_bodies
+from . import computed_elements, indexed_lines, lane_bodies, reordered_lines
 from .lane_loops import THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
 _LANES = 32
@@ -43,7 +43,8 @@ class Moves(Pass):
     where lines have no whole number of vectors, in workgroups of 64 threads or less; and transposes
     by lanes that lie side by side in the result alone, unless both dims are multiples of 32. Here
     threads of a copy have several elements on their way, and transposes go through shared memory,
-    in tiles that need not be whole, together with the elementwise ops in their kernels.
+    in tiles that need not be whole, together with the elementwise ops in their kernels. Lines that
+    stay lines, and lie in another order, are vectors.
     """
 
     name = "attn-moves"
@@ -361,7 +362,12 @@ def _width(kind: ir.Type) -> int:
     return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 0
 
 
-_Loops = _Move | indexed_lines.IndexedLines | computed_elements.ComputedElements
+_Loops = (
+    _Move
+    | indexed_lines.IndexedLines
+    | computed_elements.ComputedElements
+    | reordered_lines.ReorderedLines
+)
 
 
 def _read(function: ir.Operation) -> _Loops | Refusal:
@@ -388,9 +394,13 @@ def _read(function: ir.Operation) -> _Loops | Refusal:
     if target is None:
         return Refusal("its result is not stored alone")
     end, memref = target
-    inputs = [source_of(value) for value in list(op.operands)[:-1]]
-    if len(inputs) != len(positions) - 1 or any(one is None for one in inputs):
+    sources = [source_of(value) for value in list(op.operands)[:-1]]
+    inputs = [one for one in sources if one is not None]
+    if len(inputs) != len(positions) - 1:
         return Refusal("it reads what is in no buffer")
+    lines = reordered_lines.read(op, end, inputs, memref, positions)
+    if not isinstance(lines, Refusal):
+        return lines
     buffers = [
         _buffer(value, dims) for value, dims in zip((*inputs, memref), positions, strict=True)
     ]

@@ -57,6 +57,31 @@ func.func @turned(%x: tensor<3x70x131xf16>, %bias: tensor<70xf16>) -> tensor<3x1
   return %made : tensor<3x131x70xf16>
 }
 
+// Lines that stay lines, in another order, are whole vectors, of unknown sizes, too.
+// CHECK-LABEL: func.func @heads_dispatch_0
+// CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]
+// CHECK-COUNT-2: vector.load {{.*}}alignment = 16 : {{.*}}vector<8xf16>
+// CHECK-NOT: vector.load
+// CHECK-COUNT-2: vector.store
+// TOLD: each thread moves 8 neighbours at once to where their line lies
+func.func @heads(%x: tensor<?x49x3x8x32xf16>) -> tensor<3x?x8x49x32xf16> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x49x3x8x32xf16>
+  %space = tensor.empty(%n) : tensor<3x?x8x49x32xf16>
+  %made = linalg.transpose ins(%x : tensor<?x49x3x8x32xf16>) outs(%space : tensor<3x?x8x49x32xf16>) permutation = [2, 0, 3, 1, 4]
+  return %made : tensor<3x?x8x49x32xf16>
+}
+
+// Lines of single elements have no vectors.
+// CHECK-LABEL: func.func @single_dispatch_0
+// CHECK-NOT: no_pipeline
+// CHECK: return
+func.func @single(%x: tensor<50x40x8x33xf16>) -> tensor<50x8x40x33xf16> {
+  %space = tensor.empty() : tensor<50x8x40x33xf16>
+  %made = linalg.transpose ins(%x : tensor<50x40x8x33xf16>) outs(%space : tensor<50x8x40x33xf16>) permutation = [0, 2, 1, 3]
+  return %made : tensor<50x8x40x33xf16>
+}
+
 // Short lines are written by all lanes, who find what they read.
 // CHECK-LABEL: func.func @short_dispatch_0
 // CHECK-SAME: no_pipeline workgroup_size = [256, 1, 1]

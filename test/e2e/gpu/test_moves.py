@@ -116,6 +116,78 @@ func.func @main(%x: {whole}) -> {part} {{
     assert count == 1 and np.array_equal(found, x[:, 3:13])
 
 
+@pytest.mark.parametrize(
+    ("shape", "order", "kind", "unknown"),
+    [
+        ((5, 7, 3, 2, 32), (2, 0, 3, 1, 4), "f16", ()),
+        ((33, 9, 3, 6), (0, 2, 1, 3), "f16", ()),
+        ((4, 7, 3, 20), (2, 1, 0, 3), "f32", ()),
+        ((9, 50, 3, 24), (0, 2, 1, 3), "i8", ()),
+        ((5, 7, 3, 2, 32), (2, 0, 3, 1, 4), "bf16", (0,)),
+        ((6, 37, 4, 64), (0, 2, 1, 3), "f16", (0, 1)),
+    ],
+)
+def test_lines_in_another_order(
+    shape: tuple[int, ...], order: tuple[int, ...], kind: str, unknown: tuple[int, ...]
+) -> None:
+    """As vectors: lines of whole ones and of short ones, dims of unknown size; what is added along
+    the lines, and to each of them, and casts."""
+    sizes = ["?" if dim in unknown else str(size) for dim, size in enumerate(shape)]
+    given = f"tensor<{'x'.join(sizes)}x{kind}>"
+    made = f"tensor<{'x'.join(sizes[dim] for dim in order)}x{kind}>"
+    loops = [f"d{at}" for at in range(len(order))]
+    across = [f"d{order.index(dim)}" for dim in range(len(order))]
+    sums = "arith.addi" if kind == "i8" else "arith.addf"
+    fixed = next(dim for dim in range(len(shape)) if dim not in unknown)
+    listed = [", ".join(one) for one in (loops, across, loops[-1:], [across[fixed]])]
+    whole, *maps = [f"affine_map<({listed[0]}) -> ({one})>" for one in (listed[0], *listed[1:])]
+    dims = [f"  %n{dim} = tensor.dim %x, %c{dim} : {given}" for dim in order if dim in unknown]
+    sides = [_type(shape[-1:], kind), _type((shape[fixed],), kind)]
+    text = f"""
+func.func @main(%x: {given}, %b: {sides[0]}, %s: {sides[1]}) -> {made} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+{chr(10).join(dims)}
+  %space = tensor.empty({", ".join(f"%n{dim}" for dim in order if dim in unknown)}) : {made}
+  %made = linalg.generic {{
+      indexing_maps = [{", ".join([*maps, whole])}],
+      iterator_types = [{", ".join(['"parallel"'] * len(order))}]}}
+      ins(%x, %b, %s : {given}, {sides[0]}, {sides[1]}) outs(%space : {made}) {{
+  ^bb0(%c: {kind}, %d: {kind}, %e: {kind}, %old: {kind}):
+    %y = {sums} %c, %d : {kind}
+    %z = {sums} %y, %e : {kind}
+    linalg.yield %z : {kind}
+  }} -> {made}
+  return %made : {made}
+}}"""
+    x, bias, more = (_numbers(each, kind) for each in (shape, shape[-1:], (shape[fixed],)))
+    found, count = _run(text, Moves(), [x, bias, more])
+    each = more.reshape([-1 if dim == fixed else 1 for dim in range(len(shape))])
+    assert count == 1 and np.array_equal(found, (x + bias + each).transpose(order))
+
+
+def test_parts_in_another_order() -> None:
+    """Of lines that begin at vectors, and that do not."""
+    part, apart, made = (
+        _type(sizes, "f16") for sizes in ((4, 9, 64), (4, 9, 2, 32), (4, 2, 9, 32))
+    )
+    x = _numbers((4, 9, 200), "f16")
+    for first in (64, 33):
+        text = f"""
+func.func @main(%x: tensor<4x9x200xf16>) -> {made} {{
+  %cut = tensor.extract_slice %x[0, 0, {first}] [4, 9, 64] [1, 1, 1]
+      : tensor<4x9x200xf16> to {part}
+  %apart = tensor.expand_shape %cut [[0], [1], [2, 3]] output_shape [4, 9, 2, 32]
+      : {part} into {apart}
+  %space = tensor.empty() : {made}
+  %made = linalg.transpose ins(%apart : {apart}) outs(%space : {made}) permutation = [0, 2, 1, 3]
+  return %made : {made}
+}}"""
+        found, count = _run(text, Moves(), [x])
+        wanted = x[:, :, first : first + 64].reshape(4, 9, 2, 32).transpose(0, 2, 1, 3)
+        assert count and np.array_equal(found, wanted)
+
+
 def test_both_ways() -> None:
     """One tensor is read as it lies, and turned."""
     text = """
