@@ -14,7 +14,7 @@ from .queries import defining_op, enclosing
 
 _OPERATOR = "torch.operator"
 _OPSET = "torch.onnx_meta.opset_version"
-_PREFIX, _VALUE, _PERM = "onnx.", "torch.onnx.value", "torch.onnx.perm"
+_PREFIX, _VALUE = "onnx.", "torch.onnx.value"
 
 
 def is_onnx(op: ir.Operation, name: str) -> bool:
@@ -77,14 +77,6 @@ class OnnxBuilder(Builder):
         """`si64`, of a list."""
         return ir.ArrayAttr.get([self.si64(number) for number in numbers], self.anchor.context)
 
-    def onnx_transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
-        """Dim i of the result is dim order[i] of `value`."""
-        if list(order) == sorted(order):
-            return value
-        perm = {_PERM: self.si64s(order)}
-        sizes = torch_shape(value.type)
-        return self.onnx("Transpose", [value], [sizes[dim] for dim in order], perm)
-
     def onnx_with_units(self, value: ir.Value, place: int, count: int) -> ir.Value:
         """`count` dims of size one in front of the dim `place` of `value`."""
         if not count:
@@ -93,20 +85,3 @@ class OnnxBuilder(Builder):
         sizes[place:place] = [1] * count
         dims = self.onnx_constant(range(place, place + count))
         return self.onnx("Unsqueeze", [value, dims], sizes)
-
-    def onnx_without_unit(self, value: ir.Value, place: int) -> ir.Value:
-        """`value` without its dim `place`, whose size is one."""
-        sizes = torch_shape(value.type)
-        del sizes[place]
-        return self.onnx("Squeeze", [value, self.onnx_constant([place])], sizes)
-
-    def onnx_regrouped(
-        self, value: ir.Value, place: int, count: int, after: Sequence[int | None]
-    ) -> ir.Value:
-        """The `count` dims of `value` from `place` on as dims of the sizes `after`; of these and
-        the dims behind them at most one is None."""
-        before = torch_shape(value.type)
-        sizes = [*after, *before[place + count :]]
-        shape = [*[0] * place, *(-1 if size is None else size for size in sizes)]
-        operands = [value, self.onnx_constant(shape)]
-        return self.onnx("Reshape", operands, [*before[:place], *sizes])

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch.utils import _pytree as pytree
 
-from .einsums import einsum
 from .fast_paths import encoder_layer, self_attention
 
 aten = torch.ops.aten
@@ -803,7 +802,6 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,
-    aten.einsum.default: einsum,
     aten._native_multi_head_attention.default: self_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten.pad.default: _pad,
