@@ -170,8 +170,9 @@ class _Einsum:
         while len(given) > 2:
             needed = {*result}.union(*(one.term for one in given[2:]))
             made = "".join(sorted({*given[0].term, *given[1].term} & needed))
-            given = [_Operand(made, self._pair(*given[:2], made)), *given[2:]]
-        value = self._pair(*given, result) if len(given) == 2 else self._permuted(given[0], result)
+            given = [_Operand(made, self._pair(given[0], given[1], made)), *given[2:]]
+        first, *other = given
+        value = self._pair(first, other[0], result) if other else self._permuted(first, result)
         shape = torch_shape(self.kind)
         if torch_shape(value.type) != shape:
             value = self.build.op("tensor_static_info_cast", self.kind, value)
