@@ -163,9 +163,14 @@ class RestoreDims(PassFamily):
 
 class RepairKernels(PassFamily):
     name = "attn-repair-kernels"
-    summary = "products and scores in forms that kernels compute right"
+    summary = "products, scores and loops in forms that IREE lowers right"
     phase = "flow"
-    parts = ("attn-order-factors", "attn-lone-factors", "attn-natural-scores")
+    parts = (
+        "attn-order-factors",
+        "attn-lone-factors",
+        "attn-natural-scores",
+        "attn-loop-carried",
+    )
 
 
 class RepairSums(PassFamily):

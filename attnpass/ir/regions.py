@@ -172,3 +172,9 @@ def copy_region(op: ir.Operation, new: ir.Operation) -> None:
     """Gives `new` a copy of the only block of the first region of `op`, whatever that holds; both
     have the same iteration dims."""
     op.clone(ip=False).regions[0].blocks[0].append_to(new.regions[0])
+
+
+def move_ops(block: ir.Block, to: ir.Block) -> None:
+    """Moves all ops of a block behind those of another, with what they hold."""
+    for view in list(block.operations):
+        to.append(view.operation)

@@ -3,11 +3,11 @@
 IREE 3.13 makes the initial values of globals as it makes any tensors: those with the same bytes are
 computed once, and the globals that hold them begin as one buffer. A program that writes one of them
 in place, as caches of K and V are, writes the other too. So each is filled with a number that IREE
-cannot tell to be equal. And a global that only constants are stored to has them from the start. And
-it crashes on a `while` whose body does not read a tensor that it is handed. Globals that are stored
-alike at the top of functions it takes for one, whatever is stored in one of them within an op; and
-what is loaded behind such an op for what was loaded before. It stores behind an op what is stored
-in front of it, though it is loaded within. Of two stores in a block within an op it has the first.
+cannot tell to be equal. And a global that only constants are stored to has them from the start.
+Globals that are stored alike at the top of functions it takes for one, whatever is stored in one of
+them within an op; and what is loaded behind such an op for what was loaded before. It stores behind
+an op what is stored in front of it, though it is loaded within. Of two stores in a block within an
+op it has the first.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
 as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
@@ -339,20 +339,6 @@ def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
     return list(dict.fromkeys(found))
 
 
-def keep_carried(module: ir.Operation) -> list[ir.Operation]:
-    """Has each `scf.while` whose body does not read a tensor that it is handed read it last of all;
-    returns those loops. Needs a current context."""
-    found: list[ir.Operation] = []
-    for loop in collect(module, lambda op: op.name == "scf.while"):
-        body = loop.regions[1].blocks[0]
-        unread = [x for x in body.arguments if is_ranked_tensor(x) and not users(x)]
-        for value in unread:
-            end = body.operations[len(body.operations) - 1].operation
-            barred(Builder(end), value)
-            found.append(loop)
-    return list(dict.fromkeys(found))
-
-
 def keep_read(module: ir.Operation) -> list[ir.Operation]:
     """Has each op that writes to a tensor what is made of it read that from memory of its own;
     returns those ops. Needs a current context."""
@@ -615,10 +601,6 @@ _REPAIRS: dict[_Repair, tuple[str, str]] = {
         "loop",
         "what it writes to stands outside, and is copied each time: IREE 3.13 writes to the same "
         "buffer",
-    ),
-    keep_carried: (
-        "loop",
-        "reads all tensors that it is handed: IREE 3.13 crashes where it does not",
     ),
     keep_read: (
         "",

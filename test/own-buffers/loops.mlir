@@ -43,23 +43,3 @@ func.func @own(%a: tensor<4x8xf32>, %row: tensor<1x8xf32>) -> (tensor<4x8xf32>, 
   }
   return %r#0, %r#1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
-
-// -----
-
-// What a `while` hands to its body is read there, last of all; what the body reads itself stays.
-// CHECK-LABEL: func.func @handed(
-// CHECK: ^bb0(%[[I:.*]]: i32, %[[UNREAD:.*]]: tensor<4xf32>, %[[READ:.*]]: tensor<4xf32>):
-// CHECK: util.optimization_barrier %[[UNREAD]] : tensor<4xf32>
-// CHECK-NOT: util.optimization_barrier
-func.func @handed(%x: tensor<4xf32>, %n: i32) -> (tensor<4xf32>, tensor<4xf32>) {
-  %r:3 = scf.while (%i = %n, %a = %x, %b = %x) : (i32, tensor<4xf32>, tensor<4xf32>) -> (i32, tensor<4xf32>, tensor<4xf32>) {
-    %q = arith.cmpi slt, %i, %n : i32
-    scf.condition(%q) %i, %a, %b : i32, tensor<4xf32>, tensor<4xf32>
-  } do {
-  ^bb0(%i: i32, %a: tensor<4xf32>, %b: tensor<4xf32>):
-    %k = arith.addi %i, %i : i32
-    %c = arith.addf %b, %b : tensor<4xf32>
-    scf.yield %k, %x, %c : i32, tensor<4xf32>, tensor<4xf32>
-  }
-  return %r#1, %r#2 : tensor<4xf32>, tensor<4xf32>
-}

@@ -246,6 +246,12 @@ def _loop() -> Probe:
     return Probe(modules.LOOP, "attn-own-buffers", inputs=[start, state], wanted=lambda: [wanted])
 
 
+def _condition() -> Probe:
+    inputs, wanted = [np.ones(4, np.float32), np.array(1, np.int32)], np.full(4, 128.0)
+    given = {"inputs": inputs, "wanted": lambda: [wanted], "error": "materialization"}
+    return Probe(modules.CONDITION, "attn-loop-carried", FAILED, **given)
+
+
 def _moved_up() -> Probe:
     (cache,) = random((2, 16, 8))
     wanted = np.concatenate([cache[:, :1], cache[:, :-1]], 1)
@@ -529,6 +535,7 @@ PROBES = {
     "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
+    "loops that carry their condition": _condition(),
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
     "writes of JAX with batching dims": _sequences(),

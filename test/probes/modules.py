@@ -553,6 +553,31 @@ def after_loop(start: np.ndarray, state: np.ndarray) -> np.ndarray:
     return state
 
 
+# A loop that carries its condition, of which nothing can be moved out.
+CONDITION = """
+func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : i32
+  %first = tensor.extract %n[] : tensor<i32>
+  %go = arith.cmpi sgt, %first, %c0 : i32
+  %e = tensor.empty() : tensor<4xf32>
+  %r = scf.while (%c = %go, %a = %x) : (i1, tensor<4xf32>) -> tensor<4xf32> {
+    scf.condition(%c) %a : tensor<4xf32>
+  } do {
+  ^bb0(%a: tensor<4xf32>):
+    %b = linalg.map ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) (%v: f32, %o: f32) {
+      %w = arith.addf %v, %v : f32
+      linalg.yield %w : f32
+    }
+    %i = arith.constant 0 : index
+    %one = tensor.extract %b[%i] : tensor<4xf32>
+    %most = arith.constant 100.0 : f32
+    %again = arith.cmpf olt, %one, %most : f32
+    scf.yield %again, %b : i1, tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+"""
+
 # A slice with gaps, its last dim read from its end.
 REVERSED_SLICE = """
 func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf32> {

@@ -272,35 +272,6 @@ func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
     assert any(record.op.kind == "loop" for record in report.found("repaired"))
 
 
-def test_a_loop_may_overwrite_what_it_is_handed() -> None:
-    """A `while` whose body makes its tensor anew: the last number counted, or the start."""
-    text = """
-func.func @main(%start: tensor<4xf32>, %count: tensor<i32>) -> tensor<4xf32> {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %n = tensor.extract %count[] : tensor<i32>
-  %r:2 = scf.while (%i = %c0, %x = %start) : (i32, tensor<4xf32>) -> (i32, tensor<4xf32>) {
-    %q = arith.cmpi slt, %i, %n : i32
-    scf.condition(%q) %i, %x : i32, tensor<4xf32>
-  } do {
-  ^bb0(%i: i32, %x: tensor<4xf32>):
-    %f = arith.sitofp %i : i32 to f32
-    %e = tensor.empty() : tensor<4xf32>
-    %new = linalg.fill ins(%f : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
-    %k = arith.addi %i, %c1 : i32
-    scf.yield %k, %new : i32, tensor<4xf32>
-  }
-  return %r#1 : tensor<4xf32>
-}
-"""
-    report = Report()
-    program = compile_text(text, mode="cost", report=report)
-    assert not report.found("fallback")
-    start = np.full(4, 9, np.float32)
-    for count, wanted in ((3, 2), (0, 9)):
-        assert np.array_equal(run_module(program, [start, np.array(count, np.int32)]), [wanted] * 4)
-
-
 @pytest.mark.parametrize("size", ["4", "?"])
 @pytest.mark.parametrize("level", ["O0", "O2"])
 def test_what_a_caller_gives_is_not_sorted(size: str, level: str) -> None:
