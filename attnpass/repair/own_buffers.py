@@ -7,12 +7,13 @@ cannot tell to be equal. And a global that only constants are stored to has them
 Globals that are stored alike at the top of functions it takes for one, whatever is stored in one of
 them within an op; and what is loaded behind such an op for what was loaded before. It stores behind
 an op what is stored in front of it, though it is loaded within. Of two stores in a block within an
-op it has the first.
+op it has the first. What one branch stores of what stands outside, it loads behind all branches.
 
 It also writes in place to the buffer of an argument, as a scatter does, that the program gives back
-as it was. And to what stands outside a loop, each time round, where nothing reads it behind. And
-to rows that it reads in the same kernel, where what is written is made of the tensor that it is
-written to: a cache that moves up by a row, or whose new rows are a norm of old ones.
+as it was. And to what stands outside a loop, each time round, where nothing reads it behind, or
+outside a branch, where another branch reads it. And to rows that it reads in the same kernel, where
+what is written is made of the tensor that it is written to: a cache that moves up by a row, or
+whose new rows are a norm of old ones.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from .kept_stores import LOAD, STORE, barred, behind_barriers, held
 _VALUE = "initial_value"
 _INITIALIZER = "util.initializer"
 _CALLS = ("func.call", "util.call")
-_LOOPS = ("scf.for", "scf.while")
+_LOOPS, _BRANCH = ("scf.for", "scf.while"), "scf.if"
 _SCATTER, _INSERT = "iree_linalg_ext.scatter", "tensor.insert_slice"
 _CONCAT = "tensor.concat"
 _SORT = "iree_linalg_ext.sort"
@@ -236,6 +237,21 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     return found
 
 
+def keep_branches(module: ir.Operation) -> list[ir.Operation]:
+    """Has each store to a global within an op of a tensor from outside its block store that behind
+    a barrier; returns those ops. Needs a current context."""
+    found: list[ir.Operation] = []
+    for op in collect(module, lambda op: op.name == STORE, bodies=False):
+        value = op.operands[0]
+        made = defining_op(value)
+        home = value.owner if made is None else made.block
+        is_top = op.parent is None or "sym_name" in op.parent.attributes
+        if is_ranked_tensor(value) and home != op.block and not is_top:
+            op.operands[0] = barred(Builder(op), value)
+            found.append(op)
+    return found
+
+
 def _is_held_elsewhere(made: ir.Operation, name: str, counts: Counter[str]) -> bool:
     """Whether what is stored in a global, made by a load or a constant, another may hold, too. All
     that is the same constant is one for IREE, but for a number everywhere."""
@@ -327,7 +343,8 @@ def keep_returned(module: ir.Operation) -> list[str]:
 
 def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
     """Has each loop that writes to a tensor from outside read it last of all, so that it writes to
-    a copy; returns those loops. Needs a current context."""
+    a copy, and each branch that does so to what others read, too; returns those ops. Needs a
+    current context."""
     found: list[ir.Operation] = []
     for write in collect(module, lambda op: op.name in (*_WRITES, "tensor.insert_slice")):
         for value in _targets(write):
@@ -522,13 +539,14 @@ def _targets(write: ir.Operation) -> list[ir.Value]:
 
 
 def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
-    """The body of the loop closest to a write, if `value` is from outside it."""
+    """The body of the loop closest to a write, or the branch, where `value` has other users, if
+    `value` is from outside it."""
     made = defining_op(value)
     home = value.owner if made is None else made.block
     block: ir.Block = write.block
     while block != home:
         parent = block.owner.operation
-        if parent.name in _LOOPS:
+        if parent.name in _LOOPS or (parent.name == _BRANCH and len(users(value)) > 1):
             return None if is_inside(home, parent) else block
         if parent.parent is None:
             return None
@@ -591,6 +609,10 @@ _REPAIRS: dict[_Repair, tuple[str, str]] = {
     keep_loaded: (
         "",
         "stores a copy: IREE 3.13 takes the global that it was loaded from for this one",
+    ),
+    keep_branches: (
+        "",
+        "stores what is behind a barrier: IREE 3.13 loads behind all branches what one stores",
     ),
     keep_returned: (
         "function",

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --attn-own-buffers --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY: what it writes to stands outside, and is copied each time
+// WHY-COUNT-2: what it writes to stands outside, and is copied each time
 // WHY-NOT: what it writes to
 
 // What a loop writes to, from outside, is read last of all in it.
@@ -42,4 +42,28 @@ func.func @own(%a: tensor<4x8xf32>, %row: tensor<1x8xf32>) -> (tensor<4x8xf32>, 
     scf.yield %new, %other : tensor<4x8xf32>, tensor<4x8xf32>
   }
   return %r#0, %r#1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+util.global private mutable @state : tensor<3xf32>
+// What a branch writes to, from outside, is read last of all in it, if others read it, too; what it
+// stores from outside stands behind a barrier. What it makes itself is stored as it is.
+// CHECK-LABEL: func.func @branches(
+// CHECK: scf.if
+// CHECK: %[[NEW:.*]] = tensor.insert_slice %{{.*}} into %arg0
+// CHECK: util.global.store %[[NEW]], @state
+// CHECK: util.optimization_barrier %arg0 : tensor<3xf32>
+// CHECK: } else {
+// CHECK: %[[BEHIND:.*]] = util.optimization_barrier %arg0 : tensor<3xf32>
+// CHECK: util.global.store %[[BEHIND]], @state
+func.func @branches(%x: tensor<3xf32>, %y: tensor<1xf32>, %c: i1) -> tensor<3xf32> {
+  scf.if %c {
+    %new = tensor.insert_slice %y into %x[2] [1] [1] : tensor<1xf32> into tensor<3xf32>
+    util.global.store %new, @state : tensor<3xf32>
+  } else {
+    util.global.store %x, @state : tensor<3xf32>
+  }
+  %r = util.global.load @state : tensor<3xf32>
+  return %r : tensor<3xf32>
 }

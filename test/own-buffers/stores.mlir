@@ -31,7 +31,8 @@ func.func @main(%x: tensor<2xi8>, %rows: tensor<?x2xi8>, %is_first: i1) -> tenso
     util.global.store %rows, @within : tensor<?x2xi8>
   }
   // CHECK: scf.if
-  // CHECK-NEXT: util.global.store %{{.*}}, @within
+  // CHECK-NEXT: %[[ROWS:.*]] = util.optimization_barrier %arg1
+  // CHECK-NEXT: util.global.store %[[ROWS]], @within
   // CHECK-NEXT: }
   // CHECK: util.call @__attn_store_within()
   // CHECK: %[[NOW:.*]] = util.global.load @now

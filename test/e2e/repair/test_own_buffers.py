@@ -272,6 +272,47 @@ func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
     assert any(record.op.kind == "loop" for record in report.found("repaired"))
 
 
+@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("written", [False, True])
+def test_globals_stored_in_both_branches(written: bool, level: str) -> None:
+    """One branch stores alike in two globals, the other what stands outside in one of them."""
+    made = "%new = arith.addf %half, %half : tensor<3xf32>"
+    if written:
+        made = """%part = tensor.extract_slice %x[0] [1] [1] : tensor<3xf32> to tensor<1xf32>
+    %new = tensor.insert_slice %part into %half[2] [1] [1] : tensor<1xf32> into tensor<3xf32>"""
+    text = f"""
+util.global private mutable @one = dense<[-2.0, -2.0, -4.0]> : tensor<3xf32>
+util.global private mutable @two = dense<[-3.0, 4.0, 0.0]> : tensor<3xf32>
+func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<3xf32>) {{
+  %factor = arith.constant dense<0.5> : tensor<3xf32>
+  %half = arith.mulf %x, %factor : tensor<3xf32>
+  %zero = arith.constant 0 : i32
+  %count = tensor.extract %n[] : tensor<i32>
+  %c = arith.cmpi slt, %count, %zero : i32
+  scf.if %c {{
+    {made}
+    util.global.store %new, @two : tensor<3xf32>
+    util.global.store %new, @one : tensor<3xf32>
+  }} else {{
+    util.global.store %half, @one : tensor<3xf32>
+  }}
+  %one = util.global.load @one : tensor<3xf32>
+  %two = util.global.load @two : tensor<3xf32>
+  return %one, %two : tensor<3xf32>, tensor<3xf32>
+}}
+"""
+    report = Report()
+    flags = [f"--iree-opt-level={level}"]
+    program = compile_text(text, mode="cost", report=report, flags=flags)
+    assert not report.found("fallback")
+    x = np.array([1, 2, 3], np.float32)
+    new = np.array([0.5, 1, 1]) if written else x
+    start = np.array([-3, 4, 0], np.float32)
+    for count, wanted in ((-1, (new, new)), (1, (x / 2, start))):
+        result = run_module(program, [x, np.array(count, np.int32)])
+        assert all(np.array_equal(a, b) for a, b in zip(result, wanted, strict=True))
+
+
 @pytest.mark.parametrize("size", ["4", "?"])
 @pytest.mark.parametrize("level", ["O0", "O2"])
 def test_what_a_caller_gives_is_not_sorted(size: str, level: str) -> None:
