@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op
+from ..ir import Builder, defining_op, printed
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
@@ -36,7 +36,7 @@ class KeptStores(OpPass):
         if made is not None:
             return made.name in (LOAD, *_HANDS_ON)
         owner = op.operands[0].owner.owner.operation
-        return owner.name in _HANDS_ON or _is_private(owner)
+        return owner.name in _HANDS_ON or printed.is_hidden(owner)
 
     def change(self, op: ir.Operation) -> str:
         op.operands[0] = barred(Builder(op), op.operands[0])
@@ -101,9 +101,3 @@ def _end(region: ir.Region) -> ir.Operation:
     """The terminator of a region of one block."""
     block = region.blocks[0]
     return block.operations[len(block.operations) - 1].operation
-
-
-def _is_private(function: ir.Operation) -> bool:
-    """Whether only functions of the module call one."""
-    name = "sym_visibility"
-    return name in function.attributes and "private" in str(function.attributes[name])

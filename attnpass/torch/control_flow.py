@@ -29,7 +29,8 @@ def drop_unused(module: torch.fx.GraphModule) -> None:
     for part in list(module.modules()):
         if not isinstance(part, torch.fx.GraphModule):
             continue
-        used = {str(n.target).partition(".")[0] for n in part.graph.nodes if n.op == "get_attr"}
+        targets: list[Any] = [node.target for node in part.graph.nodes if node.op == "get_attr"]
+        used = {path.partition(".")[0] for path in targets}
         for name in [name for name, _ in part.named_children() if name not in used]:
             delattr(part, name)
 
