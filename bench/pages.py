@@ -566,7 +566,8 @@ def _run(name: str) -> str:
     """The file that a table is made of, with its last run and those of rows from before."""
     found = load(name)
     last = (found.about["date"], found.about["commit"])
-    before = {(one["date"], one["commit"]) for one in found.rows if {"date", "commit"} <= {*one}}
+    # Rows of another run have what is not as it was in the last: a day, a commit, or both.
+    before = {(one.get("date", last[0]), one.get("commit", last[1])) for one in found.rows}
     runs = [f"{day}, commit {commit}" for day, commit in (last, *sorted(before - {last}))]
     older = f"; rows from before: {'; '.join(runs[1:])}" if runs[1:] else ""
     return f"Run: `bench/results/{name}.json` ({runs[0]}{older}).\n"
