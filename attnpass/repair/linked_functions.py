@@ -471,12 +471,11 @@ class LinkedFunctions(OpPass):
 
     So it does with those whose code is wrong: hyperbolic ones and their inverses lose all digits of
     small numbers (`atanh`) and of large ones below 0 (`asinh`: minus infinity), `atan` loses two,
-    `atan2` has the sign of 0 where the quotient is 0. Powers in f32 and 16 bits
-    have exponents in f64, and `exp2` takes whole ones off: IREE rounds the exponent of e to their
-    type, by which 2^10 loses three bits. Remainders are exact of quotients below 2^104, and
-    NaN where it is far above. `erf` in f32 and 16 bits, GELU's, is right in IREE, too, and takes
-    twice as long (1.5 million of f32, one thread of a Zen 3: 1.5 ms and 0.7; errors below 6 last
-    digits, 5 in IREE).
+    `atan2` has the sign of 0 where the quotient is 0. Powers in f32 and 16 bits have exponents in
+    f64, and `exp2` takes whole ones off: IREE rounds the exponent of e to their type, by which 2^10
+    loses three bits. Remainders are exact where the quotient is below 2^104, and NaN where it is
+    far above. `erf` in f32 and 16 bits, GELU's, is right in IREE, too, and takes twice as long (1.5
+    million of f32, one thread of a Zen 3: 1.5 ms and 0.7; errors below 6 last digits, 5 in IREE).
     """
 
     name = "attn-linked-functions"

@@ -52,7 +52,7 @@ class LoneFactors(OpPass):
     def change(self, op: ir.Operation) -> str:
         number = _number(op)
         if number is not None:
-            (dims, result) = maps.positions_of(op.attributes["indexing_maps"]) or ((), ())
+            dims, result = maps.positions_of(op.attributes["indexing_maps"]) or ((), ())
             factor = Builder(op).copy(number).results[0]
             _multiply_behind(op, result, (op.operands[0], dims), (factor, ()))
             return "the number that all its elements are multiplied by multiplies the sum"
@@ -88,8 +88,8 @@ def _number(op: ir.Operation) -> ir.Operation | None:
     if product is None or total not in added:
         return None
     factors = _operands(product, "arith.mulf")
-    made = [op for value in factors if (op := defining_op(value)) is not None]
-    number = next((op for op in made if op.name == "arith.constant"), None)
+    made = [one for one in map(defining_op, factors) if one is not None]
+    number = next((one for one in made if one.name == "arith.constant"), None)
     if number is None:
         return None
     read = [value for value in factors if value != number.results[0]]

@@ -217,8 +217,8 @@ def _storing(op: ir.Operation) -> str:
 
 def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     """Has each store to a global of what another global holds, of what it held itself before
-    something else was stored in it, or of a constant, store a copy;
-    returns those ops. Needs a current context."""
+    something else was stored in it, or of a constant, store a copy; returns those ops. Needs a
+    current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
     counts = Counter(map(_global_of, stores))
     found: list[ir.Operation] = []
@@ -341,14 +341,14 @@ def keep_returned(module: ir.Operation) -> list[str]:
     return names
 
 
-def keep_outside_loops(module: ir.Operation) -> list[ir.Operation]:
+def keep_outside(module: ir.Operation) -> list[ir.Operation]:
     """Has each loop that writes to a tensor from outside read it last of all, so that it writes to
     a copy, and each branch that does so to what others read, too; returns those ops. Needs a
     current context."""
     found: list[ir.Operation] = []
     for write in collect(module, lambda op: op.name in (*_WRITES, "tensor.insert_slice")):
         for value in _targets(write):
-            body = _loop_body(write, value)
+            body = _body_around(write, value)
             if body is not None:
                 end = body.operations[len(body.operations) - 1].operation
                 barred(Builder(end), value)
@@ -538,7 +538,7 @@ def _targets(write: ir.Operation) -> list[ir.Value]:
     return found
 
 
-def _loop_body(write: ir.Operation, value: ir.Value) -> ir.Block | None:
+def _body_around(write: ir.Operation, value: ir.Value) -> ir.Block | None:
     """The body of the loop closest to a write, or the branch, where `value` has other users, if
     `value` is from outside it."""
     made = defining_op(value)
@@ -619,7 +619,7 @@ _REPAIRS: dict[_Repair, tuple[str, str]] = {
         "an argument that is written and returned as it was is copied: IREE 3.13 writes to its "
         "buffer",
     ),
-    keep_outside_loops: (
+    keep_outside: (
         "loop",
         "what it writes to stands outside, and is copied each time: IREE 3.13 writes to the same "
         "buffer",
@@ -660,6 +660,9 @@ class OwnBuffers(Pass):
         for repair, ops in changed.items():
             kind, why = _REPAIRS[repair]
             for one in ops:
-                op = Op(kind, one) if isinstance(one, str) else one
-                context.report.record(op, "repaired", why, kind=kind)
+                if isinstance(one, str):
+                    context.report.record(Op(kind, one), "repaired", why)
+                else:
+                    named = "branch" if one.name == _BRANCH else kind
+                    context.report.record(one, "repaired", why, kind=named)
         return bool(names) or any(changed.values())

@@ -61,6 +61,9 @@ class PlainEinsums(OpPass):
         spelled = _spelled(equation.replace(" ", ""), [len(shape) for shape in shapes])
         if spelled is None or torch_element(op.results[0].type) not in _ELEMENTS:
             return ""
+        if not all(torch_element(value.type) for value in values):
+            # Of no known rank.
+            return ""
         *terms, result = spelled
         if "->" in equation and _is_imported_right(terms, result, shapes):
             return ""
@@ -114,7 +117,7 @@ class _Operand:
 
 
 def _read(op: ir.Operation) -> tuple[str, list[ir.Value]] | None:
-    """An einsum's equation and its tensors, where shapes have ranks; None if one is not known."""
+    """An einsum's equation and its tensors; None where an op that is not known makes them."""
     if op.name != _EINSUM:
         return ir.StringAttr(op.attributes[_EQUATION]).value, list(op.operands)
     text, tensors = (defining_op(value) for value in list(op.operands)[:2])

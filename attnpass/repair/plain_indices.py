@@ -14,11 +14,9 @@ from ..passes import OpPass
 _READ = "torch.aten.index.Tensor"
 _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
 _WRITES_ONE = "torch.aten.select_scatter"
-# What the import has no name for, and whether elements are added.
-_UNNAMED, _WRITES_ROWS = (
-    "torch.operator",
-    {"torch.aten.index_copy": False, "torch.aten.index_add": True},
-)
+# What the import has no name for, and of those that write whether they add.
+_UNNAMED = "torch.operator"
+_WRITES_ROWS = {"torch.aten.index_copy": False, "torch.aten.index_add": True}
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1

@@ -26,8 +26,8 @@ class TiledSums(Pass):
 
     Where a thread has a row, as of odd widths and an unknown number, IREE 3.13 tiles one sum of the
     kernel, of two that a norm or a softmax has. It unrolls the other over whole rows of all
-    threads: a norm of rows of 1000, in f32 of 16 bits, does not end. Tiles of odd sizes become
-    single numbers: LLVM ends the process, or does not end, on vectors of five.
+    threads: a norm of rows of 1000 of 16 bits, summed in f32, does not end. Tiles of odd sizes
+    become single numbers: LLVM ends the process, or does not end, on vectors of five.
     """
 
     name = "attn-tiled-sums"
@@ -77,5 +77,5 @@ def _is_narrow(op: ir.Operation) -> bool:
 
 
 def _even(tile: list[int]) -> list[int]:
-    """A tile whose sizes are powers of two, or one."""
+    """A tile without sizes that are no powers of two: those are one."""
     return [size if not size & (size - 1) else 1 for size in tile]

@@ -114,3 +114,11 @@ func.func @stays(%q: !torch.vtensor<[?,2,?,8],f32>) -> (!torch.vtensor<[?,2,?,?]
   %1 = torch.operator "onnx.Einsum"(%q, %q) {torch.onnx.equation = "bhi,bhj->bh"} : (!torch.vtensor<[?,2,?,8],f32>, !torch.vtensor<[?,2,?,8],f32>) -> !torch.vtensor<[?,2],f32>
   return %0, %1 : !torch.vtensor<[?,2,?,?],f32>, !torch.vtensor<[?,2],f32>
 }
+
+// What has no known rank may have more dims than a number.
+// CHECK-LABEL: func.func @unranked(
+// CHECK: "onnx.Einsum"
+func.func @unranked(%x: !torch.vtensor<*,f32>) -> !torch.vtensor<[2],f32> {
+  %0 = torch.operator "onnx.Einsum"(%x, %x) {torch.onnx.equation = "...,...->..."} : (!torch.vtensor<*,f32>, !torch.vtensor<*,f32>) -> !torch.vtensor<[2],f32>
+  return %0 : !torch.vtensor<[2],f32>
+}

@@ -76,7 +76,7 @@ class Block(torch.nn.Module):
 
 def test_a_training_step() -> None:
     """Gradients are those of PyTorch, which from then on runs the graph."""
-    fast, eager = Block(), None
+    fast = Block()
     eager = copy.deepcopy(fast).double()
     step = _compiled(fast)
     optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in (fast, eager)]
