@@ -222,6 +222,18 @@ class LowerCuda(PassFamily):
     }
 
 
+@dataclass(frozen=True)
+class RepairCalls(PassFamily):
+    name = "attn-repair-calls"
+    summary = "CUDA: calls without empty grids, compiles at loading and late wakes"
+    phase = "hal"
+    backends = ("cuda",)
+    parts = ("attn-empty-dispatches", "attn-spin-waits", "attn-assemble-kernels")
+    needs: ClassVar[Needs] = {"attn-spin-waits": ("spin",), "attn-assemble-kernels": ("ptxas",)}
+
+    ptxas: str = option("auto", "the assembler: `auto` for one that is installed, or its path")
+
+
 FAMILIES: dict[str, type[PassFamily]] = {
     family.name: family
     for family in (
@@ -243,5 +255,6 @@ FAMILIES: dict[str, type[PassFamily]] = {
         VectorLoops,
         RepairLinks,
         LowerCuda,
+        RepairCalls,
     )
 }

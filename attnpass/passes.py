@@ -38,6 +38,7 @@ Needs = Mapping[str, tuple[str, ...]]
 
 REGISTRY: dict[str, str] = {
     "attn-arg-maxima": "attnpass.forms.arg_maxima:ArgMaxima",
+    "attn-assemble-kernels": "attnpass.gpu.assemble_kernels:AssembleKernels",
     "attn-bounded-grids": "attnpass.repair.bounded_grids:BoundedGrids",
     "attn-bounded-scatters": "attnpass.repair.bounded_scatters:BoundedScatters",
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
@@ -123,6 +124,7 @@ REGISTRY: dict[str, str] = {
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",
     "attn-read-codes": "attnpass.cpu.read_codes:ReadCodes",
+    "attn-repair-calls": "attnpass.families:RepairCalls",
     "attn-repair-functions": "attnpass.families:RepairFunctions",
     "attn-repair-fusion": "attnpass.families:RepairFusion",
     "attn-repair-imports": "attnpass.families:RepairImports",

@@ -62,6 +62,9 @@ class PipelineOptions:
     shared_memory: bool = choice(True, "CUDA tiles in shared memory as tensor cores read them")
     workspace: bool = choice(True, "CUDA: memory that the module holds between calls")
     spin: bool = choice(True, "CUDA: looking for the end of a call before a thread sleeps")
+    ptxas: str = choice(
+        "auto", "CUDA: what assembles kernels, where it is installed", form="auto|never|PATH"
+    )
     raise_attention: bool = choice(
         True, "attention made of products and a softmax between them", flag="raise"
     )
@@ -116,7 +119,8 @@ class Step:
         """The step as pipeline text, of the passes that run with these options."""
         running, options = self.running(chosen), self.options(chosen)
         if self.name in FAMILIES and running != FAMILIES[self.name].parts:
-            options = f"only={','.join(name.removeprefix(PREFIX) for name in running)}"
+            only = f"only={','.join(name.removeprefix(PREFIX) for name in running)}"
+            options = f"{only} {options}".rstrip()
         return f"{self.name}{{{options}}}" if options else self.name
 
 
@@ -236,11 +240,10 @@ STEPS = (
     Step("attn-repair-links", "IREE links no library for some functions of 16 bits on CPUs"),
     Step("attn-lower-cuda", "IREE leaves the GPU's own instructions and banks unused"),
     # hal: calls
-    Step("attn-empty-dispatches", "a GPU refuses a grid of no workgroup"),
     Step(
-        "attn-spin-waits",
-        "a thread that IREE's CUDA driver wakes runs again long after the GPU's last kernel",
-        ("spin",),
+        "attn-repair-calls",
+        "IREE's CUDA driver refuses empty grids, compiles PTX as it loads, and wakes threads late",
+        options=lambda chosen: f"ptxas={{{chosen.ptxas}}}" if chosen.ptxas != "auto" else "",
     ),
 )
 
@@ -355,7 +358,8 @@ def _switches(needs: tuple[str, ...]) -> str:
     by_name = {field.name: field for field in choices()}
     flags = []
     for name in needs:
-        words = by_name[name].metadata["words"] or ("false",)
+        field = by_name[name].metadata
+        words = (*field["words"], *field["form"].split("|"), "false")
         word = next(word for word in words if word in (*_OFF, "false"))
         flags.append(f"--{flag_of(by_name[name])}={word}")
     return " or ".join(flags)

@@ -39,7 +39,7 @@ class Elements:
         import numpy as np
 
         width = _item_bytes(self.kind)
-        data = self.blob or _raw_data(self.attribute, width * math.prod(self.shape))
+        data = self.blob or raw_data(self.attribute, width * math.prod(self.shape))
         return np.frombuffer(data, f"V{width}").reshape(self.shape)
 
 
@@ -89,7 +89,7 @@ def _item_bytes(kind: ir.Type) -> int:
     return -(-kind.width // 8)
 
 
-def _raw_data(attribute: ir.Attribute, count: int) -> bytes:
+def raw_data(attribute: ir.Attribute, count: int) -> bytes:
     """`count` bytes of dense elements that are no splat, as MLIR stores them."""
     import ctypes
 

@@ -35,7 +35,10 @@
 // CUDA:        attn-configure
 // CUDA-NOT:    attn-vectorize
 // CUDA:      hal
-// CUDA-NEXT:   attn-empty-dispatches
+// CUDA-NEXT:   attn-repair-calls
+// CUDA:          attn-empty-dispatches
+// CUDA:          attn-assemble-kernels
+// CUDA:            off by --attn-ptxas=never
 
 // CPU-NOT:   attn-raise
 // CPU:       attn-propagate-layout{mode=cost operands=v,k,q}
@@ -47,14 +50,16 @@
 // CPU-NEXT:    attn-place-pieces
 // CPU:       attn-decompose{only=wrong configured=false}
 // CPU-NOT:   attn-configure
-// CPU-NOT:   attn-empty-dispatches
+// CPU-NOT:   attn-repair-calls
 
 // PASSES:      At the end of IREE's phase 'start':
 // PASSES-NEXT:   attn-repair-imports{only=}  ops of PyTorch, ONNX and JAX
 // PASSES-NEXT:     attn-flex-masks  FlexAttention's masks hide keys behind its score function; keys that
 // PASSES:      At the end of IREE's phase 'hal':
-// PASSES-NEXT:   attn-empty-dispatches
-// PASSES-NEXT:   attn-spin-waits
+// PASSES-NEXT:   attn-repair-calls{ptxas=auto only=}
+// PASSES-NEXT:     attn-empty-dispatches
+// PASSES-NEXT:     attn-spin-waits
+// PASSES-NEXT:     attn-assemble-kernels{ptxas=auto}
 // PASSES-NEXT: Not in the default pipeline:
 // PASSES-NEXT:   attn-bubble-transpose-v
 

@@ -739,6 +739,7 @@ NOT_PROBED = {
     "attn-full-workgroups": _SLOW,
     "attn-slice-heads": _SLOW,
     "attn-spin-waits": _SLOW,
+    "attn-assemble-kernels": _SLOW,
     "attn-split-sums": _SLOW,
     "attn-place-pieces": _SLOW,
     "attn-scatter-rows": _SLOW,
