@@ -12,6 +12,7 @@ from ..ir.refusal import Refusal
 from ..report.ops import op_of
 from ..report.records import Report
 from .plain_accesses import use_plain_accesses
+from .straight_accesses import use_straight_accesses
 from .wide_ops import OPEN_ROWS, TILE_INNER, cut_wide_ops
 
 # IREE 3.13's pipeline LinalgExtTileAndVectorize (LLVMCPU/Passes.cpp), without what tiles keys.
@@ -82,6 +83,7 @@ def vectorize(function: ir.Operation, lanes: int, most_rows: int = OPEN_ROWS) ->
 
 def lower_vectors(function: ir.Operation, target: str) -> Refusal | None:
     """Lowers vector code on tensors to buffers; why it cannot be, or None."""
+    use_straight_accesses(function)
     why = run_passes(function, _BUFFERS)
     if why:
         return Refusal(f"IREE says of its buffers: {why}")

@@ -1,0 +1,64 @@
+"""Sums of what lies across the results' rows, by steps that are longer than what they sum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import compile_text, run_module, runs_here
+
+_ROWS = 12
+# Terms, results in a row.
+_SIZES = [(terms, columns) for terms in (2, 3, 4, 5) for columns in (2, 4, 8, 16)]
+_SUM = """
+func.func @NAME(%x: tensor<TxMxCxf32>, %key: tensor<Mxi64>, %keys: tensor<Txi64>)
+    -> tensor<MxCxf32> {
+  %zero = arith.constant 0.0 : f32
+  DIMS
+  %space = tensor.empty(ROWS) : tensor<MxCxf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<MxCxf32>) -> tensor<MxCxf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(m, n, t) -> (m)>,
+      affine_map<(m, n, t) -> (t)>, affine_map<(m, n, t) -> (t, m, n)>,
+      affine_map<(m, n, t) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%key, %keys, %x : tensor<Mxi64>, tensor<Txi64>, tensor<TxMxCxf32>)
+      outs(%zeros : tensor<MxCxf32>) {
+  ^bb0(%k: i64, %j: i64, %v: f32, %o: f32):
+    %same = arith.cmpi eq, %k, %j : i64
+    %term = arith.select %same, %v, %zero : f32
+    %r = arith.addf %term, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<MxCxf32>
+  %read = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>,
+      affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%sum : tensor<MxCxf32>) outs(%space : tensor<MxCxf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.negf %v : f32
+    linalg.yield %r : f32
+  } -> tensor<MxCxf32>
+  return %read : tensor<MxCxf32>
+}
+"""
+_DIMS = """%c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c1 : tensor<TxMxCxf32>"""
+
+
+def _text(terms: int, columns: int, known: bool) -> str:
+    text = _SUM.replace("NAME", f"sum_{terms}_{columns}").replace("DIMS", "" if known else _DIMS)
+    for word, size in (("T", terms), ("M", _ROWS), ("C", columns)):
+        text = text.replace(f"{word}x", f"{size if known or word == 'C' else '?'}x")
+    return text.replace("ROWS", "" if known else "%m")
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("cpu", ["generic", "haswell", "x86-64-v4"])
+def test_numbers(cpu: str, known: bool) -> None:
+    text = "".join(_text(*sizes, known) for sizes in _SIZES)
+    made = compile_text(text, mode="cost", flags=[f"--iree-llvmcpu-target-cpu={cpu}"])
+    if not runs_here(cpu):
+        pytest.skip(f"this CPU does not run code for {cpu}")
+    rng = np.random.default_rng(0)
+    for terms, columns in _SIZES:
+        x = rng.standard_normal((terms, _ROWS, columns)).astype(np.float32)
+        key, keys = rng.integers(0, terms + 1, _ROWS), np.arange(terms)
+        wanted = -np.where(key[None, :, None] == keys[:, None, None], x, 0).sum(0)
+        got = run_module(made, [x, key, keys], f"sum_{terms}_{columns}")
+        assert np.allclose(got, wanted), (terms, columns)
