@@ -70,17 +70,20 @@ def read(
     if (refusal := lane_bodies.why_not(op)) is not None:
         return refusal
     reads = len(lane_bodies.extracts(op))
-    if reads < 2:
-        return Refusal("it reads one element")
-    shared = _shared_loop(op, len(sizes))
+    alone = reads == 1 and len(sizes) > 1
+    if not reads or (reads == 1 and not alone):
+        return Refusal("it reads no elements")
+    loops = range(len(sizes) - 1) if alone else [_shared_loop(op, len(sizes))]
     ways = [
-        count
+        (count, loop)
+        for loop in loops
         for count in range(2, _MOST + 1)
-        if sizes[shared] % count == 0
+        if sizes[loop] % count == 0
         and count * reads <= _READS
         and math.prod(sizes) // count >= _WORKGROUPS * THREADS
     ]
-    return ComputedElements(op, end, written, sizes, shared, max(ways, default=1))
+    count, shared = max(ways, default=(1, loops[-1]))
+    return ComputedElements(op, end, written, sizes, shared, count)
 
 
 def _shared_loop(op: ir.Operation, rank: int) -> int:

@@ -201,3 +201,26 @@ func.func @complex(%x: tensor<30x64xcomplex<f32>>) -> tensor<25x3x64xcomplex<f32
   } -> tensor<25x3x64xcomplex<f32>>
   return %y : tensor<25x3x64xcomplex<f32>>
 }
+
+// Lines of no whole vectors that are read at one computed place: lanes lie along them.
+// CHECK-LABEL: func.func @filled_dispatch_0
+// CHECK: memref.load
+// CHECK: arith.select
+// CHECK: memref.store
+func.func @filled(%x: tensor<64x301x77xf16>) -> tensor<64x301x80xf16> {
+  %zero = arith.constant 0.0 : f16
+  %last = arith.constant 76 : index
+  %space = tensor.empty() : tensor<64x301x80xf16>
+  %made = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%space : tensor<64x301x80xf16>) {
+  ^bb0(%o: f16):
+    %b = linalg.index 0 : index
+    %m = linalg.index 1 : index
+    %n = linalg.index 2 : index
+    %inside = arith.cmpi ule, %n, %last : index
+    %k = arith.minui %n, %last : index
+    %v = tensor.extract %x[%b, %m, %k] : tensor<64x301x77xf16>
+    %w = arith.select %inside, %v, %zero : f16
+    linalg.yield %w : f16
+  } -> tensor<64x301x80xf16>
+  return %made : tensor<64x301x80xf16>
+}

@@ -64,3 +64,46 @@ func.func @argument(%a: tensor<300x64xf16>, %w: tensor<521x64xf16>) -> tensor<30
   %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x64xf16>, tensor<521x64xf16>) outs(%f : tensor<300x521xf16>) -> tensor<300x521xf16>
   return %p : tensor<300x521xf16>
 }
+
+// -----
+
+// Of a batch both operands are filled up by loops, and so are the columns cut where they are given
+// away.
+// REMARK: product_f16_batched_tile
+// CHECK-LABEL: func.func @batch
+// CHECK-SAME: %[[A:[^:]*]]: tensor<6x300x60xf16>, %[[W:[^:]*]]: tensor<6x60x521xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6x300x64xf16>)
+// CHECK: tensor.extract %[[A]]
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6x64x528xf16>)
+// CHECK: tensor.extract %[[W]]
+// CHECK: %[[MADE:.*]]:2 = hal.dispatch.extern
+// CHECK-SAME: tensor<6x300x64xf16>, tensor<6x64x528xf16>) -> (tensor<1800x528xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1800x521xf16>)
+// CHECK: tensor.extract %[[MADE]]#0
+func.func @batch(%a: tensor<6x300x60xf16>, %w: tensor<6x60x521xf16>) -> tensor<6x300x521xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<6x300x521xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<6x300x521xf16>) -> tensor<6x300x521xf16>
+  %p = linalg.batch_matmul ins(%a, %w : tensor<6x300x60xf16>, tensor<6x60x521xf16>) outs(%f : tensor<6x300x521xf16>) -> tensor<6x300x521xf16>
+  return %p : tensor<6x300x521xf16>
+}
+
+// -----
+
+// Weights that lie as (n, k) become longer by rows; rows of whole pieces stay, as do unknown ones.
+// CHECK-LABEL: func.func @columns
+// CHECK-SAME: %[[A:[^:]*]]: tensor<6x?x64xf16>, %[[W:[^:]*]]: tensor<6x77x64xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6x80x64xf16>)
+// CHECK: hal.dispatch.extern
+// CHECK-SAME: tensor<6x?x64xf16>{{.*}}, tensor<6x80x64xf16>) -> (tensor<?x80xf16>
+// CHECK: %[[CUT:.*]] = tensor.extract_slice %{{.*}}[0, 0] [%{{.*}}, 77] [1, 1]
+// CHECK: linalg.generic {{.*}} ins(%[[CUT]] : tensor<?x77xf16>)
+func.func @columns(%a: tensor<6x?x64xf16>, %w: tensor<6x77x64xf16>) -> tensor<6x?x77xf16> {
+  %zero = arith.constant 0.0 : f16
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %a, %c1 : tensor<6x?x64xf16>
+  %e = tensor.empty(%m) : tensor<6x?x77xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<6x?x77xf16>) -> tensor<6x?x77xf16>
+  %p = linalg.contract indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>] ins(%a, %w : tensor<6x?x64xf16>, tensor<6x77x64xf16>) outs(%f : tensor<6x?x77xf16>) -> tensor<6x?x77xf16>
+  return %p : tensor<6x?x77xf16>
+}

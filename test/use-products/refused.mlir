@@ -11,13 +11,13 @@
 #a = affine_map<(m, n, k) -> (m, k)>
 #r = affine_map<(m, n, k) -> (m, n)>
 
-// Of a batch each product would have to be filled up.
-// REMARK: stays IREE's own code: its depth (60) must be a multiple of 8
-func.func @depth(%a: tensor<2x300x60xf16>, %w: tensor<2x60x520xf16>) -> tensor<2x300x520xf16> {
+// How far a batch's depth is to be filled up is not known.
+// REMARK: stays IREE's own code: its depth are known only at run time
+func.func @depth(%a: tensor<2x300x?xf16>, %w: tensor<2x?x520xf16>) -> tensor<2x300x520xf16> {
   %zero = arith.constant 0.0 : f16
   %e = tensor.empty() : tensor<2x300x520xf16>
   %f = linalg.fill ins(%zero : f16) outs(%e : tensor<2x300x520xf16>) -> tensor<2x300x520xf16>
-  %p = linalg.batch_matmul ins(%a, %w : tensor<2x300x60xf16>, tensor<2x60x520xf16>) outs(%f : tensor<2x300x520xf16>) -> tensor<2x300x520xf16>
+  %p = linalg.batch_matmul ins(%a, %w : tensor<2x300x?xf16>, tensor<2x?x520xf16>) outs(%f : tensor<2x300x520xf16>) -> tensor<2x300x520xf16>
   return %p : tensor<2x300x520xf16>
 }
 

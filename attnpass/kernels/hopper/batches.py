@@ -13,6 +13,7 @@ from iree.compiler import ir
 
 from ...ir import Builder, Refusal, Size, maps, product
 from ..products import BatchLoops, ProductFacts
+from .filled import filled_sizes
 from .places import (
     Dim,
     HeadPlace,
@@ -204,7 +205,10 @@ def _find(
     long = {loop for loop in (*dims, *row) if loop is not None and loops.sizes[loop] != 1}
     if not long <= {*batch, *row, column} or not {*row} & long <= {*dims}:
         return None
-    for place in places_of(value):
+    larger = filled_sizes(value, dims, loops.sizes)
+    # What is filled up is copied first.
+    places = places_of(value) if larger is None else [Strided(value, (), tuple(_dense(larger)))]
+    for place in places:
         found = _heads(place, dims, batch, row, column, loops)
         if found is not None:
             return found

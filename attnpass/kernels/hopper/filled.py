@@ -16,6 +16,7 @@ from ...ir import (
     defining_op,
     element_bytes,
     element_type,
+    maps,
     ranked_shape,
     sizes_of,
     users,
@@ -28,9 +29,7 @@ from ..products import ProductFacts
 from .product_speed import IREE_FEW_ROWS
 
 # Bytes a second of copies, read and written, and of zeros written; a launch of each.
-_COPY_RATE, _FILL_RATE, _LAUNCH = 2e12, 2.5e12, 3e-6
-# What the outer dim must be a multiple of for tiles of loops that read by index (0.2 TB/s without).
-_EVEN = 32
+_COPY_RATE, _FILL_RATE, _LAUNCH = 3e12, 2.5e12, 2.5e-6
 # How much longer IREE's products take whose columns or depth fill none of its tiles (H100: 230 us
 # for 110 of 4616 x 2730 x 1024, 503 for 147 of 4616 x 1024 x 2730, 1989 for 640 of 4096 x 30522 x
 # 1024).
@@ -38,11 +37,13 @@ _OF_COLUMNS, _OF_DEPTH = 2.0, 3.0
 
 
 def filled(facts: ProductFacts, multiple: int) -> ProductFacts:
-    """The same product with columns and depth that have this multiple; unknown ones, and those of
-    batches, stay as they are."""
-    if facts.loops is not None:
-        return facts
-    return replace(facts, n=_whole(facts.n, multiple), k=_whole(facts.k, multiple))
+    """The same product with columns and depth that have this multiple; unknown ones stay."""
+    n, k, loops = _whole(facts.n, multiple), _whole(facts.k, multiple), facts.loops
+    if loops is not None:
+        new = {loops.result[-1]: n, loops.depth: k}
+        sizes = tuple(new.get(loop, size) for loop, size in enumerate(loops.sizes))
+        loops = replace(loops, sizes=sizes)
+    return replace(facts, n=n, k=k, loops=loops)
 
 
 def _whole(size: Size, multiple: int) -> Size:
@@ -51,7 +52,7 @@ def _whole(size: Size, multiple: int) -> Size:
 
 def columns_of(facts: ProductFacts) -> Size:
     """The columns of a product, or of half of one, without those that fill it up."""
-    whole = facts.n if facts.loops else sizes_of(facts.op.results[0])[-1]
+    whole = sizes_of(facts.op.results[0])[-1]
     if isinstance(facts.n, int) and isinstance(whole, int):
         return min(facts.n, whole)
     return facts.n
@@ -62,7 +63,20 @@ def has_columns_behind(facts: ProductFacts) -> bool:
 
 
 def has_depth_behind(facts: ProductFacts) -> bool:
-    return facts.loops is None and sizes_of(facts.rows)[-1] != facts.k
+    dim = facts.loops.rows.index(facts.loops.depth) if facts.loops else -1
+    return sizes_of(facts.rows)[dim] != facts.k
+
+
+def filled_sizes(value: ir.Value, dims: maps.Positions, loops: Sequence[Size]) -> list[Size] | None:
+    """The sizes of an operand of a batch, whose dims are these loops, with the zeros behind it;
+    None where none are. `loops` are the sizes of all loops."""
+    own = sizes_of(value)
+    sizes = list(own)
+    for dim, loop in enumerate(dims):
+        # What is not known is not filled up.
+        if loop is not None and isinstance(own[dim], int) and isinstance(loops[loop], int):
+            sizes[dim] = loops[loop]
+    return sizes if sizes != list(own) else None
 
 
 def fill_up(build: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
@@ -73,19 +87,20 @@ def fill_up(build: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
     zero = build.constant_number(0.0, element_type(value))
     # A constant is filled up once, when the program is loaded.
     in_place = is_made_once(below_views(value, IN_PLACE)) or is_padded_in_place(value, larger)
-    if not in_place and not _is_even(value):
+    if not in_place and not _is_known(value):
         value, in_place = _looped(build, value), True
     return padded_to(build, value, sizes, zero, in_place)
 
 
-def _is_even(value: ir.Value) -> bool:
-    """Whether IREE has tiles for a loop that reads a tensor by index."""
-    return (ranked_shape(value)[0] or 1) % _EVEN == 0
+def _is_known(value: ir.Value) -> bool:
+    """Whether the sizes of a tensor are known: a loop that reads it by index is a copy at memory's
+    speed then (`attn-moves`)."""
+    return None not in ranked_shape(value)
 
 
 def _looped(build: Builder, value: ir.Value) -> ir.Value:
     """What a loop that computes nothing makes of a tensor: it writes where it is told, which IREE
-    does faster than it copies odd sizes."""
+    does faster than it copies odd lines of an unknown number."""
     last, columns = len(ranked_shape(value)) - 1, sizes_of(value)[-1]
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
@@ -109,8 +124,19 @@ def cut_columns(build: Builder, made: ir.Value, facts: ProductFacts, result: ir.
     size by 64 elements a workgroup."""
     columns = columns_of(facts)
     rows, *_ = sizes_of(made)
-    made = build.extract_slice(made, [0, 0], [rows, columns])
-    return made if _is_read_in_place(result) else _looped(build, made)
+    if not _is_read_in_place(result) and _is_known(made):
+        return _taken(build, made, [rows, columns])
+    cut = build.extract_slice(made, [0, 0], [rows, columns])
+    return cut if _is_read_in_place(result) else _looped(build, cut)
+
+
+def _taken(build: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+    """The first elements of a tensor, by a loop that reads it by index."""
+
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        return inner.extract(value, [inner.loop_index(loop) for loop in range(len(sizes))])
+
+    return build.computed(sizes, element_type(value), body)
 
 
 def _is_read_in_place(result: ir.Value) -> bool:
@@ -130,11 +156,9 @@ def unfilled_factor(facts: ProductFacts) -> float:
 def filling_seconds(facts: ProductFacts, epilogue: Epilogue) -> float:
     """The time in which what a product reads and writes is filled up and cut."""
     seconds, behind = 0.0, has_columns_behind(facts)
-    if has_depth_behind(facts):
-        seconds += _filling(facts.rows, [len(ranked_shape(facts.rows)) - 1])
-    larger = _larger_dims(facts)
-    if larger and not is_made_once(below_views(facts.weights, IN_PLACE)):
-        seconds += _filling(facts.weights, larger)
+    for value, larger in zip((facts.rows, facts.weights), _larger_dims(facts), strict=True):
+        if larger and not is_made_once(below_views(value, IN_PLACE)):
+            seconds += _filling(value, larger)
     if behind and epilogue.operand is not None:
         seconds += _filling(epilogue.operand, [len(ranked_shape(epilogue.operand)) - 1])
     if behind and not _is_read_in_place(epilogue.result):
@@ -142,14 +166,20 @@ def filling_seconds(facts: ProductFacts, epilogue: Epilogue) -> float:
     return seconds
 
 
-def _larger_dims(facts: ProductFacts) -> list[int]:
-    """The dims of the weights that are filled up."""
-    filled_up = (has_columns_behind(facts), has_depth_behind(facts))
-    return [
-        dim
-        for dim, is_filled in enumerate(filled_up[:: 1 if facts.by_columns else -1])
-        if is_filled
-    ]
+def _larger_dims(facts: ProductFacts) -> tuple[list[int], list[int]]:
+    """The dims of the rows, and of the weights, that are filled up."""
+    columns, depth = has_columns_behind(facts), has_depth_behind(facts)
+    if facts.loops is None:
+        of_weights = (columns, depth) if facts.by_columns else (depth, columns)
+        rows = [len(ranked_shape(facts.rows)) - 1] if depth else []
+        return rows, [dim for dim, larger in enumerate(of_weights) if larger]
+    loops = {facts.loops.result[-1]} if columns else set[int]()
+    loops |= {facts.loops.depth} if depth else set()
+    rows, weights = (
+        [dim for dim, loop in enumerate(dims) if loop in loops]
+        for dims in (facts.loops.rows, facts.loops.weights)
+    )
+    return rows, weights
 
 
 def _filling(value: ir.Value, dims: Sequence[int]) -> float:
@@ -159,7 +189,7 @@ def _filling(value: ir.Value, dims: Sequence[int]) -> float:
         # That writes them between zeros.
         return _LAUNCH + moved / _FILL_RATE
     seconds = _LAUNCH + 2 * moved / _COPY_RATE
-    if is_padded_in_place(value, dims) or _is_even(value):
+    if is_padded_in_place(value, dims) or _is_known(value):
         return seconds
     return seconds + _LAUNCH + moved / _FILL_RATE
 

@@ -40,6 +40,7 @@ from .filled import (
     fill_last,
     fill_up,
     filled,
+    filled_sizes,
     filling_seconds,
     has_columns_behind,
     has_depth_behind,
@@ -150,7 +151,8 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     if isinstance(place, Refusal):
         return place
     for name, value in (("rows", place.rows), ("weights", place.weights)):
-        offset = unaligned_slice(value)
+        copied = has_depth_behind(facts) or (name == "weights" and has_columns_behind(facts))
+        offset = "" if copied else unaligned_slice(value)
         if offset:
             return Refusal(f"the {name} are {offset}")
     return replace(facts, by_columns=place.by_columns, lead=(place.m,)), place
@@ -507,7 +509,11 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     assert last is not None
     written = last.results[0]
     build = Builder(last)
-    rows = place.rows if place else _flat_rows(build, fill_last(build, facts.rows, facts.k))
+    rows = (
+        _of_batch(build, facts, place.rows, "rows")
+        if place
+        else _flat_rows(build, fill_last(build, facts.rows, facts.k))
+    )
     weights = [_weights(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
@@ -707,7 +713,7 @@ def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Val
     two."""
     facts = part.facts
     if part.place is not None:
-        return part.place.weights
+        return _of_batch(build, facts, part.place.weights, "weights")
     value, sizes = facts.weights, sizes_of(facts.weights)
     units = len(sizes) - 2
     pieces = []
@@ -724,6 +730,15 @@ def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Val
             build, value, [columns, facts.k] if facts.by_columns else [facts.k, columns]
         )
     return build.transpose(value, [1, 0]) if _turns(kernel, facts) else value
+
+
+def _of_batch(build: Builder, facts: ProductFacts, value: ir.Value, name: str) -> ir.Value:
+    """The rows or the weights of a batch, filled up if they are to be."""
+    if facts.loops is None:
+        return value
+    given, dims = getattr(facts, name), getattr(facts.loops, name)
+    sizes = filled_sizes(given, dims, facts.loops.sizes)
+    return value if sizes is None else fill_up(build, given, sizes)
 
 
 def _line(build: Builder, value: ir.Value) -> ir.Value:
