@@ -107,3 +107,28 @@ func.func @columns(%a: tensor<6x?x64xf16>, %w: tensor<6x77x64xf16>) -> tensor<6x
   %p = linalg.contract indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>] ins(%a, %w : tensor<6x?x64xf16>, tensor<6x77x64xf16>) outs(%f : tensor<6x?x77xf16>) -> tensor<6x?x77xf16>
   return %p : tensor<6x?x77xf16>
 }
+
+// -----
+
+// A bias of each product has its line filled up, not all lines together.
+// CHECK-LABEL: func.func @lines
+// CHECK-SAME: %[[B:[^:]*]]: tensor<6x77xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6x80xf16>)
+// CHECK: tensor.extract %[[B]]
+// CHECK: hal.dispatch.extern
+// CHECK-SAME: tensor<480xf16>
+func.func @lines(%a: tensor<6x300x64xf16>, %w: tensor<6x77x64xf16>, %b: tensor<6x77xf16>) -> tensor<6x300x77xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e32 = tensor.empty() : tensor<6x300x77xf32>
+  %e = tensor.empty() : tensor<6x300x77xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e32 : tensor<6x300x77xf32>) -> tensor<6x300x77xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>] ins(%a, %w : tensor<6x300x64xf16>, tensor<6x77x64xf16>) outs(%f : tensor<6x300x77xf32>) -> tensor<6x300x77xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, n)>, affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p, %b : tensor<6x300x77xf32>, tensor<6x77xf16>) outs(%e : tensor<6x300x77xf16>) {
+  ^bb0(%i: f32, %j: f16, %z: f16):
+    %jw = arith.extf %j : f16 to f32
+    %x = arith.addf %i, %jw : f32
+    %t = arith.truncf %x : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<6x300x77xf16>
+  return %g : tensor<6x300x77xf16>
+}

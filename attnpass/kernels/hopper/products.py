@@ -559,7 +559,7 @@ def _ends(build: Builder, ends: ir.Value) -> ir.Value:
 def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
     """What a kernel reads that does one thing behind the product."""
     facts, epilogue = plan.parts[0].facts, plan.parts[0].epilogue
-    found = [] if epilogue.bias is None else [_columns(build, facts, _line(build, epilogue.bias))]
+    found = [] if epilogue.bias is None else [_line(build, _columns(build, facts, epilogue.bias))]
     if epilogue.operand is not None and not plan.kernel.gated:
         found.append(_flat_rows(build, _columns(build, facts, epilogue.operand)))
     return found
@@ -590,15 +590,18 @@ def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[i
         elif value in scales:
             found.append(_line(build, widen(build, value, "f32")))
         elif value in lines:
-            found.append(_columns(build, facts, _line(build, value)))
+            found.append(_line(build, _columns(build, facts, value)))
         else:
             found.append(_flat_rows(build, _columns(build, facts, value)))
     return found
 
 
 def _columns(build: Builder, facts: ProductFacts, value: ir.Value) -> ir.Value:
-    """A tensor of columns with those that fill a product's up."""
-    return fill_last(build, value, facts.n) if has_columns_behind(facts) else value
+    """A tensor of columns, of one line or more, with those that fill a product's up."""
+    if not has_columns_behind(facts):
+        return value
+    is_last = bool(ranked_shape(value)) and sizes_of(value)[-1] == columns_of(facts)
+    return fill_last(build, value if is_last else _line(build, value), facts.n)
 
 
 def _asked(plan: ProductPlan) -> dict[str, int]:
