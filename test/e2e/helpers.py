@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -70,6 +71,15 @@ def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
         found.append(max(every, key=lambda choice: len(left & met(choice))))
         left -= met(found[-1])
     return found
+
+
+Case = TypeVar("Case")
+
+
+def thinned(cases: Iterable[Case]) -> list[Case]:
+    """Every other case of a family whose members take long and are much alike; all of them with
+    ATTNPASS_EXAMPLES in the environment."""
+    return [*cases][:: 1 if "ATTNPASS_EXAMPLES" in os.environ else 2]
 
 
 # What Linux calls the instructions that compilers use for a CPU.

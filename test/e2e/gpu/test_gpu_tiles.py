@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from attention_case import SCALE, TOLERANCE, Case
 from gpu_module import lower, run_gpu_module
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, run_module, thinned
 
 import attnpass
 from attnpass import Report
@@ -76,7 +76,7 @@ def test_all_are_rewritten() -> None:
     assert sum("viewed as tiles" in record.reason for record in fitted) == 13
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES))
 def test_numbers(name: str) -> None:
     case = CASES[name]
     lengths = LENGTHS if "k" in case.dynamic else (case.keys,)

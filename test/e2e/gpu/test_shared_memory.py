@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from attention_case import SCALE, SCORES, TOLERANCE, Case
 from gpu_interpreter import TYPES, Race, run_kernel
-from helpers import rel_error
+from helpers import rel_error, thinned
 from iree.compiler import ir
 
 import attnpass
@@ -231,7 +231,7 @@ def wanted(case: Case, given: Sequence[np.ndarray], keys: int | None = None) -> 
     return weights / weights.sum(-1, keepdims=True) @ v
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", thinned(FORMS))
 def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
     """To the last bit, and right: in the last workgroup."""
     form = FORMS[name]
@@ -253,7 +253,7 @@ def test_numbers_stay_the_same(name: str, tmp_path: Path) -> None:
     assert rel_error(result[done], right[done]) < TOLERANCE[form.case.kind]
 
 
-@pytest.mark.parametrize("name", PROJECTIONS)
+@pytest.mark.parametrize("name", thinned(PROJECTIONS))
 def test_projections(name: str, tmp_path: Path) -> None:
     """To the last bit, and right, in the last workgroup; IREE's own lowering stands beside."""
     form = PROJECTIONS[name]

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gpu_module import lowered, run_gpu_module
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, run_module, thinned
 
 SIZES = {"b": 2, "m": 16, "n": 16, "k": 16, "j": 24, "p": 4, "s": 6}
 TYPES = {
@@ -295,7 +295,9 @@ def _wrong(form: Form, vmfb: bytes) -> str:
     return f"{form.name}: {error:.2g}" if error > limit else ""
 
 
-@pytest.mark.parametrize(("part", "configure"), [(0, True), (1, True), (2, True), (0, False)])
+@pytest.mark.parametrize(
+    ("part", "configure"), thinned([(0, True), (1, True), (0, False), (2, True)])
+)
 def test_forms(part: int, configure: bool) -> None:
     text = "".join(form.function() for form in PARTS[part])
     vmfb = compile_text(text, mode="cost", configure=configure)

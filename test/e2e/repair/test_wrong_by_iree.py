@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import pytest
 from attention_form import TOLERANCE, Form
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, run_module, thinned
 
 from attnpass import Report
 
@@ -50,8 +51,9 @@ CONFIGURED |= {
         dynamic=dynamic,
         sizes=SIZES,
     )
-    for name, dims in APART.items()
-    for mask, dynamic in (("", ""), ("i1", "k"), ("f16", "bm"), ("i8", "kl"))
+    for (mask, dynamic), (name, dims) in thinned(
+        itertools.product((("", ""), ("i1", "k"), ("f16", "bm"), ("i8", "kl")), APART.items())
+    )
 }
 # Numbers that are given to begin with, over dims that fill IREE's own tiles.
 FILL = (("m", 6), ("n", 64), ("d", 16), ("e", 2), ("k", 8), ("l", 4), ("o", 2))
@@ -63,8 +65,7 @@ CONFIGURED |= {
         sizes=FILL,
         **ROWS,
     )
-    for name in ("head", "keys", "columns")
-    for mask in MASKS
+    for mask, name in thinned(itertools.product(MASKS, ("head", "keys", "columns")))
 }
 
 
