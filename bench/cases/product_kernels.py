@@ -62,7 +62,6 @@ BATCH_SIZES = (
     (4, 77, 77, 64), (3, 130, 1001, 61), (5, 64, 7, 333),
 )  # fmt: skip
 BATCH_BEHIND = ("", "bias", "add", "silu gated", "bias silu", "", "bias add", "bias tanh", "")
-# IREE's code ends with an illegal address where tiles do not divide the rows, as 300 or 577.
 TIMED_BATCHES = (
     ((8, 512, 4096, 4096), "nk", ""),
     ((8, 512, 4096, 4096), "kn", ""),
@@ -150,7 +149,10 @@ class KernelProduct:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        return tuple(WAYS) if self.part == "timed" else ("kernel",)
+        # IREE's code reads a row behind the last of batches whose tiles are not full: an illegal
+        # address where nothing lies there.
+        is_read_beyond = self.batch and self.rows > 64 and self.rows % 64
+        return tuple(WAYS) if self.part == "timed" and not is_read_beyond else ("kernel",)
 
     @property
     def is_timed(self) -> bool:
@@ -239,6 +241,8 @@ def compile(folder: Path, wanted: list[KernelProduct], _: argparse.Namespace) ->
     for way, mode in WAYS.items():
         source = folder / f"{way}.mlir"
         texts = [product.text() for product in wanted if way in product.ways]
+        if not texts:
+            continue
         source.write_text("".join(["module {\n", *texts, "}\n"]))
         must_compile(source, folder / f"{way}.vmfb", f"--attn-products={mode}", *SM_90)
 
