@@ -219,7 +219,7 @@ def misfit(product: RowProduct) -> Refusal | None:
     kinds = [element_type_name(value) for value in op.operands]
     if kinds[2] != "f32" or not set(kinds) <= set(_TYPES):
         return Refusal(f"its types are {', '.join(kinds)}")
-    if op.name == "linalg.generic" and not _sums_products_in_f32(op):
+    if op.name == "linalg.generic" and not sums_products_in_f32(op):
         return Refusal("it does not sum up products in f32")
     if product.loops_of(2)[-1] != product.column:
         return Refusal("its result has another dim innermost than the columns")
@@ -232,7 +232,7 @@ def misfit(product: RowProduct) -> Refusal | None:
     return None
 
 
-def _sums_products_in_f32(op: ir.Operation) -> bool:
+def sums_products_in_f32(op: ir.Operation) -> bool:
     names = body_names(op)
     if not set(names) <= {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}:
         return False
@@ -267,12 +267,19 @@ class ProductLoops:
         ]
 
     def line(
-        self, v: Vectors, operand: int, place: Sequence[ir.Value], dim: int, lanes: int
+        self,
+        v: Vectors,
+        operand: int,
+        place: Sequence[ir.Value],
+        dim: int,
+        lanes: int,
+        inside: bool = True,
     ) -> ir.Value:
-        """A vector along a dim of an operand, in f32: of weights that are computed, of codes."""
+        """A vector along a dim of an operand, in f32: of weights that are computed, of codes. What
+        is not `inside` is zero."""
         tensor = self.op.operands[operand]
         if operand != self.product.weights or self.product.codes is None:
-            return v.wide(v.read(tensor, place, [dim], [lanes], [True]))
+            return v.wide(v.read(tensor, place, [dim], [lanes], [inside]))
         places = [Along(at) if number == dim else at for number, at in enumerate(place)]
         made = LineReader(v, lanes).element(tensor, places)
         assert made is not None, "widened_from has read it"

@@ -143,7 +143,10 @@ def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusa
         return row_tiles(
             product.count, columns, product.is_deep, product.weight_bytes, machine.vector_bytes
         )
-    return tall_tiles(known(product.facts.sizes[product.row]), columns, machine.vector_bytes)
+    tiles = tall_tiles(known(product.facts.sizes[product.row]), columns, machine.vector_bytes)
+    if isinstance(tiles, TallTiles) and columns % tiles.columns and product.codes is not None:
+        return Refusal(f"{columns} columns of codes are cut into no whole vectors")
+    return tiles
 
 
 def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
@@ -170,7 +173,7 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> Refusal | None:
     sizes, whole = product.facts.sizes, list(product.outer)
     if isinstance(tiles, TallTiles):
         whole += [loop for loop in product.row_loops if loop != product.row]
-        if sizes[product.column] != tiles.columns:
+        if known(sizes[product.column]) not in (tiles.columns, None):
             return Refusal(f"its tiles do not have {tiles.columns} columns")
     if any(sizes[loop] != 1 for loop in whole):
         return Refusal("its tiles hold rows or columns of several heads")

@@ -129,15 +129,18 @@ def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles
     if register_bytes not in TOGETHER:
         return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     lanes, together = register_bytes // 4, TOGETHER[register_bytes]
-    wide = next((n * lanes for n in (VECTORS, 1) if columns % (n * lanes) == 0), 0)
+    # Of columns that are no whole vectors the last tile has fewer.
+    counts = range(VECTORS, 0, -1)
+    whole = [n * lanes for n in counts if columns % (n * lanes) == 0]
+    wide = next(iter(whole or [n * lanes for n in counts if n * lanes <= columns]), 0)
     if not wide:
-        return Refusal(f"{columns} columns are cut into no whole vectors")
+        return Refusal(f"{columns} columns fill no vector")
     if rows is None:
         return TallTiles(lanes, wide, TALL[0], wide, together, BLOCK)
     found = [
         (_even(rows, most, together[0]), wide * count)
         for most in TALL
-        for count in divisors(columns // wide)
+        for count in divisors(ceil(columns / wide))
     ]
     tall, across = max(found, key=lambda tile: reached(tile, rows, columns, PACKING_ROWS))
     return TallTiles(lanes, wide, tall, across, together, BLOCK)
