@@ -76,7 +76,7 @@ def sum_line_by_line(function: ir.Operation) -> None:
             found = maps.positions_of(op.attributes["indexing_maps"])
             assert found is not None, "_takes_lines has read them"
             line = found[-1][-1]
-            _order_loops(op, found, [*(loop for loop in range(loops) if loop != line), line or 0])
+            order_loops(op, found, [*(loop for loop in range(loops) if loop != line), line or 0])
             config, names = op.attributes[_CONFIGURATION], iterator_kinds(op)
             one = {
                 _SUMMED: lambda steps, names=names: [
@@ -87,7 +87,7 @@ def sum_line_by_line(function: ir.Operation) -> None:
             set_attribute(op, _CONFIGURATION, printed.with_numbers(config, one))
 
 
-def _order_loops(
+def order_loops(
     op: ir.Operation, positions: Sequence[maps.Positions], order: Sequence[int]
 ) -> None:
     """Puts the loops of an op with a configuration into an order, by their numbers."""
