@@ -23,7 +23,9 @@ from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
     FEWEST_ROWS,
+    LANES,
     LEAST_APART_WORK,
+    LEAST_ODD_WEIGHTS,
     LEAST_ROW_WEIGHTS,
     LEAST_TALL_WEIGHTS,
     LEAST_TALL_WORK,
@@ -183,8 +185,11 @@ def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> R
     weights = _count(sizes[loop] for loop in (*columns, found.depth))
     work = weights * _count(sizes[loop] for loop in (*found.row_loops, *found.batch))
     several = found.batch or sum(sizes[loop] != 1 for loop in found.row_loops) > 1
-    least_work = LEAST_APART_WORK if several else LEAST_TALL_WORK
-    is_long = weights >= LEAST_TALL_WEIGHTS and work >= least_work
+    is_odd = bool((known(sizes[found.column]) or 0) % LANES)
+    least_work = LEAST_APART_WORK if several or is_odd else LEAST_TALL_WORK
+    is_long = (
+        weights >= (LEAST_ODD_WEIGHTS if is_odd else LEAST_TALL_WEIGHTS) and work >= least_work
+    )
     return found if weights >= least_weights or is_long else None
 
 

@@ -25,7 +25,7 @@ from ..ir import (
 )
 from ..ir.contractions import adds_products
 from ..ir.refusal import Refusal
-from ..machines.cpu.window_tiles import STEPS, WindowTiles, line_vectors
+from ..machines.cpu.window_tiles import STEPS, WindowTiles, pixel_vectors
 from .product_loops import sums_products_in_f32
 from .vectors import Vectors
 
@@ -172,7 +172,9 @@ class WindowLoops:
         fill = defining_op(self.op.operands[2])
         assert fill is not None, "misfit has seen them"
         output, step = fill.operands[1], self.tiles.across
-        vectors = line_vectors(pixels, self.tiles.lanes)
+        vectors = pixel_vectors(pixels, self.tiles.lanes)
+        # Of a vector that is longer than a line some lanes are left out.
+        self.inside = [vectors[-1][1] <= pixels]
         groups = [vectors[i : i + step] for i in range(0, len(vectors), step)]
         wide = sum(width for _, width in groups[0])
         alike = 0
@@ -200,7 +202,7 @@ class WindowLoops:
         start = [v.spread(number, width) for _, width in pixels] * len(self.rows)
         sums = self.deep(v, self.looped, {}, pixels, start)
         for place, value in zip(places, sums, strict=True):
-            output = v.write(value, output, place, [len(place) - 1], [True])
+            output = v.write(value, output, place, [len(place) - 1], self.inside)
         return output
 
     def deep(
@@ -272,9 +274,9 @@ class WindowLoops:
             place.append(moved)
         last = len(place) - 1
         if step == 1:
-            return v.wide(v.read(image, place, [last], [width], [True]))
+            return v.wide(v.read(image, place, [last], [width], self.inside))
         # Behind the last pixel a line may end: but for the first, what stands in front is read.
         before = min(offsets[-1], 1)
         place[-1] = v.at(place[-1], -before)
-        both = v.wide(v.read(image, place, [last], [step * width], [True]))
+        both = v.wide(v.read(image, place, [last], [step * width], self.inside))
         return v.shuffle(both, both, range(before, step * width, step))

@@ -45,10 +45,10 @@ func.func @halves(%x: tensor<1x4x18x34xf16>, %w: tensor<8x4x3x3xf16>) -> tensor<
 }
 
 // CHECK: func.func @short_dispatch_{{.*}}matmul
-func.func @short(%x: tensor<1x32x9x9xf32>, %w: tensor<64x32x3x3xf32>) -> tensor<1x64x7x7xf32> {
+func.func @short(%x: tensor<1x32x7x7xf32>, %w: tensor<64x32x3x3xf32>) -> tensor<1x64x5x5xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<1x64x7x7xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64x7x7xf32>) -> tensor<1x64x7x7xf32>
-  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %w : tensor<1x32x9x9xf32>, tensor<64x32x3x3xf32>) outs(%f : tensor<1x64x7x7xf32>) -> tensor<1x64x7x7xf32>
-  return %r : tensor<1x64x7x7xf32>
+  %e = tensor.empty() : tensor<1x64x5x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64x5x5xf32>) -> tensor<1x64x5x5xf32>
+  %r = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %w : tensor<1x32x7x7xf32>, tensor<64x32x3x3xf32>) outs(%f : tensor<1x64x5x5xf32>) -> tensor<1x64x5x5xf32>
+  return %r : tensor<1x64x5x5xf32>
 }

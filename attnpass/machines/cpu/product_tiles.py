@@ -22,8 +22,9 @@ LEAST_WEIGHTS = 1 << 16
 FEWEST_ROWS, LEAST_ROW_WEIGHTS = 4, 1 << 12
 # Fewer weights of more rows, and how many multiplications these are (pixels of convolutions).
 LEAST_TALL_WEIGHTS, LEAST_TALL_WORK = 1 << 12, 1 << 22
-# The same where rows have several dims, or matrices of their own, which IREE tiles worse.
-LEAST_APART_WORK = 1 << 18
+# The same where rows have several dims, or matrices of their own, which IREE tiles worse, and of
+# columns that fill no vectors of so many lanes, which it masks, or adds up number by number.
+LEAST_APART_WORK, LEAST_ODD_WEIGHTS, LANES = 1 << 18, 1 << 11, 16
 # Columns of a workgroup whose weights lie as (columns, depth), and those that starting one costs.
 DEEP_COLUMNS, STARTING_COLUMNS = (64, 16, 32, 128), 2
 # Of weights that lie as (depth, columns) a line of a workgroup is a piece of memory of its own,

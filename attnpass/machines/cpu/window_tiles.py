@@ -17,7 +17,7 @@ from .workgroups import divisors
 MOST_ROWS, SUMS = {64: 8, 32: 6}, {64: 16, 32: 12}
 MOST_VECTORS = 8
 # The least part of a line's vectors that pixels fill.
-LEAST_FILLED, LEAST_LANES = 0.6, 8
+LEAST_FILLED, LEAST_LANES, MOSTLY = 0.6, 8, 0.75
 # How far apart the pixels of neighbours may be.
 STEPS = (1, 2)
 # Multiplications of a workgroup, about.
@@ -38,7 +38,16 @@ class WindowTiles:
 
 def filled(length: int, lanes: int) -> float:
     """The part of the lanes that a line fills, of vectors of 32 bytes at least."""
-    return length / sum(max(width, LEAST_LANES) for _, width in line_vectors(length, lanes))
+    return length / sum(max(width, LEAST_LANES) for _, width in pixel_vectors(length, lanes))
+
+
+def pixel_vectors(length: int, lanes: int) -> list[tuple[int, int]]:
+    """Where the vectors of a line of pixels begin, and their lanes: one that is longer than the
+    line where that fills most of it, else those of `line_vectors`."""
+    width = 1 << (length - 1).bit_length()
+    if width <= lanes and length >= MOSTLY * width:
+        return [(0, width)]
+    return line_vectors(length, lanes)
 
 
 def line_vectors(length: int, lanes: int) -> list[tuple[int, int]]:
@@ -60,8 +69,14 @@ def window_tiles(
     if register_bytes not in MOST_ROWS:
         return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     lanes, most = register_bytes // 4, MOST_ROWS[register_bytes]
-    high = max(size for size in divisors(channels) if size <= most)
-    deep = max(size for size in divisors(lines) if size * high <= most)
+    if len(pixel_vectors(pixels, lanes)) == 1:
+        # Lines share the pixels that they read, and a channel's weights.
+        most = SUMS[register_bytes]
+        deep = max(size for size in divisors(lines) if size <= most)
+        high = max(size for size in divisors(channels) if size * deep <= most)
+    else:
+        high = max(size for size in divisors(channels) if size <= most)
+        deep = max(size for size in divisors(lines) if size * high <= most)
     if filled(pixels, lanes) < LEAST_FILLED:
         return Refusal(f"lines of {pixels} pixels fill no vectors")
     across = min(SUMS[register_bytes] // (high * deep), MOST_VECTORS)

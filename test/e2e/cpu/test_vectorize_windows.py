@@ -150,8 +150,14 @@ IMAGES = (
     Image("apart_half", (30, 30), (3, 3), 8, 0, kind="bf16", images=None),
     Image("apart_line", (1, 231), (1, 31), 8, 0),
     Image("groups", (18, 34), (3, 3), 4, 6, groups=3, behind=True),
+    # Vectors that are longer than a line.
+    Image("seven", (9, 9), (3, 3), 6, 10, behind=True),
+    Image("seven_steps", (15, 15), (3, 3), 6, 10, step=2, kind="bf16"),
+    Image("fourteen", (16, 16), (3, 3), 6, 10, images=None),
+    Image("apart_seven", (9, 9), (3, 3), 12, 0),
+    Image("apart_thirteen", (17, 17), (5, 5), 5, 0, kind="f16"),
     # Lines that fill no vectors.
-    Image("short", (9, 9), (3, 3), 16, 16, loops=False),
+    Image("short", (7, 7), (3, 3), 16, 16, loops=False),
 )
 
 
