@@ -20,8 +20,9 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..machines import parse_target
+from ..machines.cpu.configurations import WIDE_REGISTER_BYTES
 from ..machines.cpu.machine import Cpu
-from ..machines.cpu.product_tiles import RowTiles, TallTiles, row_tiles, tall_tiles
+from ..machines.cpu.product_tiles import LEAST_WEIGHTS, RowTiles, TallTiles, row_tiles, tall_tiles
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
@@ -160,8 +161,12 @@ def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusa
             product.count, columns, product.is_deep, product.weight_bytes, machine.vector_bytes
         )
     tiles = tall_tiles(known(product.facts.sizes[product.row]), columns, machine.vector_bytes)
-    if isinstance(tiles, TallTiles) and columns % tiles.columns and product.codes is not None:
-        return Refusal(f"{columns} columns of codes are cut into no whole vectors")
+    if isinstance(tiles, TallTiles) and columns % tiles.columns:
+        if product.codes is not None:
+            return Refusal(f"{columns} columns of codes are cut into no whole vectors")
+        depth = known(product.facts.sizes[product.depth]) or 0
+        if machine.vector_bytes < WIDE_REGISTER_BYTES and columns * depth < LEAST_WEIGHTS:
+            return Refusal(f"{columns} columns are cut into no whole vectors, and weights are few")
     return tiles
 
 

@@ -11,7 +11,22 @@ from math import prod
 from iree.compiler import ir
 
 from ..codegen.kernel import kernels_for, load_of
-from ..ir import Refusal, collect, erase, iterator_kinds, reduces, remove_attributes, set_attribute
+from ..ir import (
+    Builder,
+    Refusal,
+    collect,
+    element_type,
+    element_type_name,
+    erase,
+    filled_with,
+    iterator_kinds,
+    next_op,
+    reduces,
+    remove_attributes,
+    set_attribute,
+    sizes_of,
+    users,
+)
 from ..machines import parse_target
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.window_tiles import WindowTiles, window_tiles
@@ -27,6 +42,7 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
         return False
 
     def lower(function: ir.Operation) -> Refusal | None:
+        _begin_at_zero(*_convolutions(function))
         (conv,) = _convolutions(function)
         if why := misfit(conv) or _refusal(function, conv):
             return why
@@ -34,6 +50,27 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
         return tiles if isinstance(tiles, Refusal) else _lower(function, conv, tiles, target)
 
     return lower_kernel(function, [("pixels", lower)], report)
+
+
+def _begin_at_zero(conv: Convolution) -> None:
+    """Adds what sums begin with, if that is no number but a tensor, behind a convolution."""
+    op, start = conv.op, conv.op.operands[2]
+    if filled_with(start) is not None or element_type_name(start) != "f32":
+        return
+    build, behind = Builder(op), Builder(next_op(op))
+    sizes, f32 = sizes_of(start), element_type(start)
+    op.operands[2] = build.fill(build.splat(0, f32), build.empty(sizes, f32))
+    whole = tuple(range(len(sizes)))
+    made = behind.generic(
+        [op.results[0], start],
+        [build.empty(sizes, f32)],
+        [whole] * 3,
+        lambda inner, scalars: [inner.addf(*scalars[:2])],
+    )[0]
+    for user in users(op.results[0]):
+        for number, operand in enumerate(user.operands):
+            if operand == op.results[0] and user != made.owner.operation:
+                user.operands[number] = made
 
 
 def _convolutions(function: ir.Operation) -> list[Convolution]:

@@ -147,6 +147,16 @@ def misfit(conv: Convolution) -> Refusal | None:
     return None
 
 
+def _shared_out(vectors: list[tuple[int, int]], count: int) -> list[list[tuple[int, int]]]:
+    """So many groups of vectors, of about as many, those of more first."""
+    found: list[list[tuple[int, int]]] = []
+    for left in range(count, 0, -1):
+        size = -(-(len(vectors) - sum(map(len, found))) // left)
+        start = sum(map(len, found))
+        found.append(vectors[start : start + size])
+    return found
+
+
 class WindowLoops:
     """The vector code of a tile of a convolution, of some channels and lines of the result."""
 
@@ -171,23 +181,23 @@ class WindowLoops:
         v, pixels = Vectors(Builder(self.op)), self.conv.sizes[self.conv.pixel]
         fill = defining_op(self.op.operands[2])
         assert fill is not None, "misfit has seen them"
-        output, step = fill.operands[1], self.tiles.across
+        output = fill.operands[1]
         vectors = pixel_vectors(pixels, self.tiles.lanes)
         # Of a vector that is longer than a line some lanes are left out.
         self.inside = [vectors[-1][1] <= pixels]
-        groups = [vectors[i : i + step] for i in range(0, len(vectors), step)]
-        wide = sum(width for _, width in groups[0])
+        groups = _shared_out(vectors, -(-len(vectors) // self.tiles.across))
+        first, wide = groups[0], sum(width for _, width in groups[0])
         alike = 0
-        while groups and groups[0] == [(alike * wide + at, n) for at, n in vectors[:step]]:
+        while groups and groups[0] == [(alike * wide + at, n) for at, n in first]:
             groups.pop(0)
             alike += 1
 
         def several(v: Vectors, at: ir.Value, x: list[ir.Value]) -> list[ir.Value]:
-            return [self.sums(v, [(v.at(at, first), n) for first, n in vectors[:step]], x[0])]
+            return [self.sums(v, [(v.at(at, low), n) for low, n in first], x[0])]
 
         (output,) = v.loop(0, alike * wide, wide, [output], several)
         for group in groups:
-            output = self.sums(v, [(v.number(first), n) for first, n in group], output)
+            output = self.sums(v, [(v.number(low), n) for low, n in group], output)
         return output
 
     def sums(self, v: Vectors, pixels: list[tuple[ir.Value, int]], output: ir.Value) -> ir.Value:

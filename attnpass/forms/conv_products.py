@@ -32,7 +32,7 @@ from ..ir import (
 from ..ir.limits import ASSUMED_EXTENT
 from ..machines import names_backend, resolve_target
 from ..machines.cpu.machine import Cpu
-from ..machines.cpu.window_tiles import STEPS, window_tiles
+from ..machines.cpu.window_tiles import FEW_CHANNELS, STEPS, window_tiles
 from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 from . import windows
@@ -237,7 +237,9 @@ def _has_loops(op: ir.Operation) -> bool:
     lines, pixels = [1, *known][-2:]
     taps = depth * math.prod(kernel)
     tiles = window_tiles(channels, lines, pixels, taps, target.vector_bytes)
-    return steps[-1] in STEPS and not isinstance(tiles, Refusal)
+    # Of every second pixel loops make vectors anew for each tap; copies of patches are faster.
+    is_cheap = steps[-1] == 1 or channels == 1 or depth <= FEW_CHANNELS
+    return steps[-1] in STEPS and is_cheap and not isinstance(tiles, Refusal)
 
 
 def _below_pads(value: ir.Value) -> ir.Value:

@@ -18,8 +18,9 @@ MOST_ROWS, SUMS = {64: 8, 32: 6}, {64: 16, 32: 12}
 MOST_VECTORS = 8
 # The least part of a line's vectors that pixels fill.
 LEAST_FILLED, LEAST_LANES, MOSTLY = 0.6, 8, 0.75
-# How far apart the pixels of neighbours may be.
-STEPS = (1, 2)
+# How far apart the pixels of neighbours may be, and channels of an image whose every second pixel
+# is read, of which a product has few to sum up.
+STEPS, FEW_CHANNELS = (1, 2), 4
 # Multiplications of a workgroup, about.
 WORKGROUP = 1 << 22
 

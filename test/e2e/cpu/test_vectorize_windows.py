@@ -23,7 +23,8 @@ class Image:
     """A convolution of `images` (None: any number, 3 here) of `channels` and `pixels` with `count`
     filters of `kernel` taps, `step` and `gap` apart; each channel by itself where `count` is 0, and
     so many of both in each of some `groups`.
-    `behind`: the largest of a sum with a bias and 0 is computed behind it. `loops`: what the report
+    `behind`: the largest of a sum with a bias and 0 is computed behind it; `started`: sums begin at
+    a bias. `loops`: what the report
     says of it."""
 
     name: str
@@ -36,6 +37,7 @@ class Image:
     kind: str = "f32"
     images: int | None = 1
     groups: int = 0
+    started: bool = False
     behind: bool = False
     loops: bool = True
 
@@ -73,13 +75,17 @@ class Image:
         same = f"affine_map<({names}) -> ({names})>"
         bias = f"affine_map<({names}) -> (d{len(lead)})>"
         kinds = ", ".join(['"parallel"'] * (dims + len(lead) + 1))
+        start = f"linalg.fill ins(%zero : f32) outs(%e : {r}) -> {r}"
+        if self.started:
+            rest = [dim for dim in range(dims + len(lead) + 1) if dim != len(lead)]
+            start = f"linalg.broadcast ins(%b : {b}) outs(%e : {r}) dimensions = {rest}"
         text = f"""
 func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> {r} {{
   %zero = arith.constant 0.0 : f32
   %first = arith.constant 0 : index
   {"" if self.images else f"%n = tensor.dim %x, %first : {x}"}
   %e = tensor.empty({"" if self.images else "%n"}) : {r}
-  %f = linalg.fill ins(%zero : f32) outs(%e : {r}) -> {r}
+  %f = {start}
   %p = linalg.{self.op} {{dilations = dense<{self.gap}> : vector<{dims}xi64>,
       strides = dense<{self.step}> : vector<{dims}xi64>}} ins(%x, %w : {x}, {w})
       outs(%f : {r}) -> {r}
@@ -115,8 +121,9 @@ func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> {r} {{
             seen = x[(*[slice(None)] * (len(lead) + 1), *cut)].astype(np.float64)
             weights = w[(..., *tap)].astype(np.float64)
             wanted += np.einsum(terms if self.count else "c,bc...->bc...", weights, seen)
-        if self.behind:
-            wanted = np.maximum(wanted + b.reshape(-1, *[1] * len(self.pixels)), 0)
+        if self.behind or self.started:
+            wanted += b.reshape(-1, *[1] * len(self.pixels))
+        wanted = np.maximum(wanted, 0) if self.behind else wanted
         assert rel_error(run_module(vmfb, [x, w, b], self.name), wanted) < 2e-6, self.name
 
 
@@ -132,16 +139,18 @@ IMAGES = (
     # Steps and gaps.
     Image("steps", (33, 57), (3, 3), 4, 8, step=2, behind=True),
     Image("even_steps", (20, 34), (2, 2), 4, 6, step=2),
+    # What sums begin with stands in a tensor.
+    Image("started", (18, 34), (3, 3), 4, 6, groups=2, started=True),
     Image("gaps", (22, 36), (3, 3), 4, 8, gap=2),
     Image("both", (41, 60), (3, 3), 4, 8, step=2, gap=3),
     # Many taps, short types, images of any number.
     Image("large", (13, 40), (9, 9), 2, 8),
     Image("half", (18, 34), (3, 3), 8, 16, kind="f16", behind=True),
-    Image("brain", (18, 45), (3, 3), 6, 12, step=2, kind="bf16"),
+    Image("brain", (18, 45), (3, 3), 4, 12, step=2, kind="bf16"),
     Image("images", (18, 34), (3, 3), 4, 8, images=2, behind=True),
     Image("any_images", (18, 34), (3, 3), 4, 8, images=None),
     Image("line", (133,), (3,), 8, 16, behind=True),
-    Image("line_steps", (134,), (4,), 8, 8, step=2),
+    Image("line_steps", (134,), (4,), 4, 8, step=2),
     Image("solid", (5, 10, 18), (3, 3, 3), 4, 8),
     # Channels by themselves.
     Image("apart", (34, 34), (3, 3), 24, 0, behind=True),
@@ -152,11 +161,14 @@ IMAGES = (
     Image("groups", (18, 34), (3, 3), 4, 6, groups=3, behind=True),
     # Vectors that are longer than a line.
     Image("seven", (9, 9), (3, 3), 6, 10, behind=True),
-    Image("seven_steps", (15, 15), (3, 3), 6, 10, step=2, kind="bf16"),
+    Image("seven_steps", (15, 15), (3, 3), 3, 10, step=2, kind="bf16"),
     Image("fourteen", (16, 16), (3, 3), 6, 10, images=None),
     Image("apart_seven", (9, 9), (3, 3), 12, 0),
     Image("apart_thirteen", (17, 17), (5, 5), 5, 0, kind="f16"),
-    # Lines that fill no vectors.
+    # Vectors of several groups, of which the last has fewer.
+    Image("seven_vectors", (4, 114), (3, 3), 4, 8),
+    # Every second pixel of many channels, lines that fill no vectors.
+    Image("many_steps", (33, 57), (3, 3), 8, 8, step=2, loops=False),
     Image("short", (7, 7), (3, 3), 16, 16, loops=False),
 )
 
