@@ -26,6 +26,7 @@ from ..machines.cpu.product_tiles import LEAST_WEIGHTS, RowTiles, TallTiles, row
 from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
+from .apart_loops import lower_apart, read_apart
 from .copied_lines import copies_lines, lower_copies
 from .indexed_lines import lower_lines, sum_line_by_line, takes_lines
 from .lowering import lower_kernel, lower_vectors, tile, vectorize
@@ -42,10 +43,14 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     machine = parse_target(target)
     if not isinstance(machine, Cpu):
         return False
+    vectors = machine.vector_bytes // 4
+    if read_apart(function) is not None:
+        attempt = ("matrices", lambda function: lower_apart(function, target, vectors))
+        return lower_kernel(function, [attempt], report)
     products = _products(function)
     lanes = "" if products else _lanes_of_widened(function, machine)
     if not products and not lanes:
-        return _rewrite_other(function, target, machine.vector_bytes // 4, report)
+        return _rewrite_other(function, target, vectors, report)
     if len(products) == 1:
         lanes = _lanes(*products)
     if not lanes:
@@ -215,7 +220,9 @@ class VectorizeProducts(Pass):
     """Lowers products with a matrix of weights, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
     or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
-    is computed behind a product, element by element, stays in its kernel. Kernels that sum up rows
+    is computed behind a product, element by element, stays in its kernel. Matrices whose numbers
+    lie side by side stand in the lanes (AlphaFold's triangles, 128 x 128 x 128 of 128, one thread
+    of a Zen 4: 173 -> 8.3 ms; IREE's default level 18). Kernels that sum up rows
     or columns, as norms do, go by several vectors of these; where steps leave a rest, each sum is
     made once (softmax of 1001 x 1001, one thread of a Zen 3: 87.7 -> 2.2 ms). Elementwise kernels
     that turn a matrix go by squares (3136 x 192 in f32, there: 0.30 -> 0.12 ms). Lines that are
