@@ -71,7 +71,7 @@ def _lower(function: ir.Operation, target: str, register_bytes: int) -> Refusal 
     if why or len(scans) != 1:
         return why or Refusal("IREE made several scans of one")
     with scans[0].location:
-        result = _Scan(scans[0], lanes).emit()
+        result = ScanLoops(scans[0], lanes).emit()
     scans[0].results[0].replace_all_uses_with(result)
     erase(scans[0])
     return vectorize(function, lanes) or lower_vectors(function, target)
@@ -103,7 +103,7 @@ def _configuration(op: ir.Operation, lanes: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Scan:
+class ScanLoops:
     """The vector code of a scan of one row, or of columns, whose other dims have size one."""
 
     op: ir.Operation

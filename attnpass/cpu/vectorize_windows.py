@@ -33,7 +33,7 @@ from ..machines.cpu.window_tiles import WindowTiles, window_tiles
 from ..passes import Pass, PassContext
 from ..report.records import Report
 from .lowering import lower_kernel, lower_vectors, tile, vectorize
-from .window_loops import Convolution, WindowLoops, misfit, read_convolution
+from .window_loops import WindowLoops, WindowSums, misfit, read_convolution
 
 
 def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
@@ -52,7 +52,7 @@ def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool
     return lower_kernel(function, [("pixels", lower)], report)
 
 
-def _begin_at_zero(conv: Convolution) -> None:
+def _begin_at_zero(conv: WindowSums) -> None:
     """Adds what sums begin with, if that is no number but a tensor, behind a convolution."""
     op, start = conv.op, conv.op.operands[2]
     if filled_with(start) is not None or element_type_name(start) != "f32":
@@ -73,12 +73,12 @@ def _begin_at_zero(conv: Convolution) -> None:
                 user.operands[number] = made
 
 
-def _convolutions(function: ir.Operation) -> list[Convolution]:
+def _convolutions(function: ir.Operation) -> list[WindowSums]:
     found = map(read_convolution, collect(function, reduces, bodies=False))
     return [conv for conv in found if conv is not None]
 
 
-def tiles_of(conv: Convolution, machine: Cpu) -> WindowTiles | Refusal:
+def tiles_of(conv: WindowSums, machine: Cpu) -> WindowTiles | Refusal:
     """How a convolution is cut, or why it is not."""
     sizes = conv.sizes
     channels, lines = (
@@ -88,7 +88,7 @@ def tiles_of(conv: Convolution, machine: Cpu) -> WindowTiles | Refusal:
     return window_tiles(channels, lines, sizes[conv.pixel], taps, machine.vector_bytes)
 
 
-def _refusal(function: ir.Operation, conv: Convolution) -> Refusal | None:
+def _refusal(function: ir.Operation, conv: WindowSums) -> Refusal | None:
     others = [op for op in _structured(function) if op != conv.op]
     if any(op.name != "linalg.fill" and reduces(op) for op in others):
         return Refusal("its kernel sums up something else, too")
@@ -107,7 +107,7 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
 
 
 def _lower(
-    function: ir.Operation, conv: Convolution, tiles: WindowTiles, target: str
+    function: ir.Operation, conv: WindowSums, tiles: WindowTiles, target: str
 ) -> Refusal | None:
     """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or None."""
     for op in _structured(function):
@@ -118,7 +118,7 @@ def _lower(
     return why or lower_vectors(function, target)
 
 
-def _configuration(conv: Convolution, tiles: WindowTiles) -> str:
+def _configuration(conv: WindowSums, tiles: WindowTiles) -> str:
     """Tiles and workgroups of some channels and lines of one image, of whole lines of pixels."""
     cut = [1 if loop in conv.result else 0 for loop in range(len(conv.sizes))]
     cut[conv.pixel] = conv.sizes[conv.pixel]

@@ -38,7 +38,7 @@ Factors = Mapping[int, int]
 
 
 @dataclass(frozen=True)
-class Convolution:
+class WindowSums:
     """A sum of an image's pixels times weights: `image` says of each dim of the image by which
     loops, times which numbers, it is read, `weights` and `result` which loops theirs are; `sizes`
     are those of the loops, 0 for unknown ones."""
@@ -85,7 +85,7 @@ class Convolution:
         return tuple(loop for loop in self.result[:-1] if loop in moved)
 
 
-def read_convolution(op: ir.Operation) -> Convolution | None:
+def read_convolution(op: ir.Operation) -> WindowSums | None:
     """The convolution that `op` is; None for another op, and for one whose result has another dim
     innermost than the image."""
     if op.name != "linalg.generic" or not adds_products(op):
@@ -99,7 +99,7 @@ def read_convolution(op: ir.Operation) -> Convolution | None:
     sizes = _sizes(op, (weights, result))
     if sizes is None:
         return None
-    found = Convolution(op, tuple(read), weights, result, sizes)
+    found = WindowSums(op, tuple(read), weights, result, sizes)
     return found if _is_plain(found) else None
 
 
@@ -116,7 +116,7 @@ def _sizes(op: ir.Operation, lies: Sequence[tuple[int, ...]]) -> tuple[int, ...]
     return tuple(sizes[loop] for loop in range(loops)) if len(sizes) == loops else None
 
 
-def _is_plain(conv: Convolution) -> bool:
+def _is_plain(conv: WindowSums) -> bool:
     """Whether each dim of the image is a loop, or one of the result and a tap, and pixels lie
     innermost."""
     loops = [loop for dim in conv.image for loop in dim]
@@ -129,7 +129,7 @@ def _is_plain(conv: Convolution) -> bool:
     return len(last) == 2 and conv.pixel in last and conv.pixel not in conv.weights
 
 
-def misfit(conv: Convolution) -> Refusal | None:
+def misfit(conv: WindowSums) -> Refusal | None:
     """Why a convolution cannot have loops; None if it can."""
     kinds = [element_type_name(value) for value in conv.op.operands]
     if kinds[2] != "f32" or not {*kinds} <= {"f32", "f16", "bf16"}:
@@ -160,7 +160,7 @@ def _shared_out(vectors: list[tuple[int, int]], count: int) -> list[list[tuple[i
 class WindowLoops:
     """The vector code of a tile of a convolution, of some channels and lines of the result."""
 
-    def __init__(self, conv: Convolution, tiles: WindowTiles):
+    def __init__(self, conv: WindowSums, tiles: WindowTiles):
         self.conv, self.op, self.tiles = conv, conv.op, tiles
         self.rows = self._places(conv.result[:-1])
         shares = any(conv.sizes[loop] != 1 for loop in conv.lines)

@@ -87,6 +87,8 @@ class ConvProducts(OpPass):
         return op.name in (*_CONVOLUTIONS, _SOLID, windows.DEPTHWISE, _GROUPED, *windows.POOLS)
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _GROUPED and _has_types(op) and _has_loops(op):
+            return _stored(op)
         if op.name == _GROUPED:
             return "each group is a product of patches" if _grouped(op) else ""
         found = None if _on_cpu(op) else windows.find(op)
@@ -101,7 +103,9 @@ class ConvProducts(OpPass):
         if spread is not None:
             op = gather_pixels(op, *spread)
         conv = _read(op)
-        if conv is None or (spread is None and _has_loops(op)):
+        if conv is not None and spread is None and _has_loops(op):
+            return _stored(op)
+        if conv is None:
             return "" if spread is None else "reads its image without the zeros between"
         images = ranked_shape(conv.image)[0] or 1
         if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
@@ -217,6 +221,22 @@ def _patch_bytes(conv: _Convolution) -> int:
     _, *taps = (size or 1 for size in ranked_shape(conv.weights))
     cells = [size if isinstance(size, int) else 1 for size in conv.result]
     return math.prod((*cells, *taps)) * element_bytes(conv.image)
+
+
+def _has_types(op: ir.Operation) -> bool:
+    """Whether an op sums up in f32 what is of one of the types that products are for."""
+    kinds = [element_type_name(value) for value in op.operands]
+    return kinds in [[kind, kind, "f32"] for kind in _types(op)]
+
+
+def _stored(op: ir.Operation) -> str:
+    """Has what is computed of a convolution's factors stand in memory, where its loops read."""
+    build = Builder(op)
+    for number in (0, 1):
+        made = defining_op(op.operands[number])
+        if made is not None and made.name != "arith.constant":
+            op.operands[number] = compute_barrier(build, op.operands[number])
+    return "reads its image where it lies"
 
 
 def _has_loops(op: ir.Operation) -> bool:
@@ -372,11 +392,8 @@ def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
 def _grouped(op: ir.Operation) -> bool:
     """Makes of a convolution (batch, group, channels, ...) a product for each group."""
     image, weights, start = op.operands
-    kinds = [element_type_name(value) for value in op.operands]
     shapes = [ranked_shape(value) for value in op.operands]
-    if kinds not in [[kind, kind, "f32"] for kind in _types(op)] or _has_loops(op):
-        return False
-    if None in itertools.chain(*shapes):
+    if not _has_types(op) or None in itertools.chain(*shapes):
         return False
     build, sizes = Builder(op), [[size or 0 for size in shape] for shape in shapes]
     (batch, groups, channels, *_), (_, count, _, *kernel), (*_, y, x) = sizes

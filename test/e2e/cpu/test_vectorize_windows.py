@@ -24,7 +24,7 @@ class Image:
     filters of `kernel` taps, `step` and `gap` apart; each channel by itself where `count` is 0, and
     so many of both in each of some `groups`.
     `behind`: the largest of a sum with a bias and 0 is computed behind it; `started`: sums begin at
-    a bias. `loops`: what the report
+    a bias; `computed`: the factors are absolute values of what is given. `loops`: what the report
     says of it."""
 
     name: str
@@ -38,6 +38,7 @@ class Image:
     images: int | None = 1
     groups: int = 0
     started: bool = False
+    computed: bool = False
     behind: bool = False
     loops: bool = True
 
@@ -75,6 +76,21 @@ class Image:
         same = f"affine_map<({names}) -> ({names})>"
         bias = f"affine_map<({names}) -> (d{len(lead)})>"
         kinds = ", ".join(['"parallel"'] * (dims + len(lead) + 1))
+        factors = "%xa, %wa" if self.computed else "%x, %w"
+
+        def absolute(name: str, kind: str) -> str:
+            rank, element = kind.count("x"), self.kind
+            dims = ", ".join(f"d{n}" for n in range(rank))
+            whole = f"affine_map<({dims}) -> ({dims})>"
+            loops = ", ".join(['"parallel"'] * rank)
+            return f"""%{name}e = tensor.empty() : {kind}
+  %{name}a = linalg.generic {{indexing_maps = [{whole}, {whole}], iterator_types = [{loops}]}}
+      ins(%{name} : {kind}) outs(%{name}e : {kind}) {{
+  ^bb0(%a: {element}, %o: {element}):
+    %y = math.absf %a : {element}
+    linalg.yield %y : {element}
+  }} -> {kind}"""
+
         start = f"linalg.fill ins(%zero : f32) outs(%e : {r}) -> {r}"
         if self.started:
             rest = [dim for dim in range(dims + len(lead) + 1) if dim != len(lead)]
@@ -86,8 +102,10 @@ func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> {r} {{
   {"" if self.images else f"%n = tensor.dim %x, %first : {x}"}
   %e = tensor.empty({"" if self.images else "%n"}) : {r}
   %f = {start}
+  {absolute("x", x) if self.computed else ""}
+  {absolute("w", w) if self.computed else ""}
   %p = linalg.{self.op} {{dilations = dense<{self.gap}> : vector<{dims}xi64>,
-      strides = dense<{self.step}> : vector<{dims}xi64>}} ins(%x, %w : {x}, {w})
+      strides = dense<{self.step}> : vector<{dims}xi64>}} ins({factors} : {x}, {w})
       outs(%f : {r}) -> {r}
 """
         if not self.behind:
@@ -111,6 +129,9 @@ func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> {r} {{
         x = random.standard_normal(sizes, np.float32).astype(kind)
         w = random.standard_normal((*self.filters, *self.kernel), np.float32).astype(kind)
         b = random.standard_normal(self.count or self.channels, np.float32)
+        given = [x, w, b]
+        if self.computed:
+            x, w = np.abs(x), np.abs(w)
         wanted = np.zeros((*lead, len(b), *self.result))
         terms = "goc,bgc...->bgo..." if self.groups else "oc,bc...->bo..."
         for tap in itertools.product(*map(range, self.kernel)):
@@ -124,7 +145,7 @@ func.func @{self.name}(%x: {x}, %w: {w}, %b: {b}) -> {r} {{
         if self.behind or self.started:
             wanted += b.reshape(-1, *[1] * len(self.pixels))
         wanted = np.maximum(wanted, 0) if self.behind else wanted
-        assert rel_error(run_module(vmfb, [x, w, b], self.name), wanted) < 2e-6, self.name
+        assert rel_error(run_module(vmfb, given, self.name), wanted) < 2e-6, self.name
 
 
 IMAGES = (
@@ -158,6 +179,8 @@ IMAGES = (
     Image("apart_steps", (31, 65), (5, 5), 6, 0, step=2),
     Image("apart_half", (30, 30), (3, 3), 8, 0, kind="bf16", images=None),
     Image("apart_line", (1, 231), (1, 31), 8, 0),
+    Image("computed", (18, 34), (3, 3), 6, 16, computed=True),
+    Image("computed_apart", (18, 34), (3, 3), 8, 0, computed=True),
     Image("groups", (18, 34), (3, 3), 4, 6, groups=3, behind=True),
     # Vectors that are longer than a line.
     Image("seven", (9, 9), (3, 3), 6, 10, behind=True),
