@@ -168,7 +168,7 @@ def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusa
     tiles = tall_tiles(known(product.facts.sizes[product.row]), columns, machine.vector_bytes)
     if isinstance(tiles, TallTiles) and columns % tiles.columns:
         if product.codes is not None:
-            return Refusal(f"{columns} columns of codes are cut into no whole vectors")
+            return Refusal(f"{columns} columns are cut into no whole vectors of codes")
         depth = known(product.facts.sizes[product.depth]) or 0
         if machine.vector_bytes < WIDE_REGISTER_BYTES and columns * depth < LEAST_WEIGHTS:
             return Refusal(f"{columns} columns are cut into no whole vectors, and weights are few")
