@@ -191,10 +191,15 @@ class FillWorkgroups(PassFamily):
 
 class VectorLoops(PassFamily):
     name = "attn-vector-loops"
-    summary = "CPUs: products and attention as vector loops of our own"
+    summary = "CPUs: products, convolutions, running sums and attention as vector loops of our own"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
-    parts = ("attn-vectorize-products", "attn-vectorize")
+    parts = (
+        "attn-vectorize-products",
+        "attn-vectorize-windows",
+        "attn-vectorize-scans",
+        "attn-vectorize",
+    )
 
 
 class RepairLinks(PassFamily):

@@ -167,6 +167,8 @@ REGISTRY: dict[str, str] = {
     "attn-vector-loops": "attnpass.families:VectorLoops",
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-vectorize-products": "attnpass.cpu.vectorize_products:VectorizeProducts",
+    "attn-vectorize-scans": "attnpass.cpu.vectorize_scans:VectorizeScans",
+    "attn-vectorize-windows": "attnpass.cpu.vectorize_windows:VectorizeWindows",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",

@@ -22,16 +22,18 @@ from ..ir import (
     reduces,
     users,
 )
+from ..ir.bodies import takes_by_index
 from ..ir.contractions import is_contraction
 from ..ir.refusal import Refusal
+from .indexed_lines import read_in_front
 from .lowering import lower_vectors, tile
 
 _CONFIGURATION = "lowering_config"
 _BARRIER = "iree_codegen.fusion_barrier"
 # What IREE 3.13's pipeline DoubleTilingExpert does between its tiles and its buffers.
+_SPLIT = "iree-llvmcpu-split-reduction{enable-fp-reduction-reordering=true},"
 _STEPS = ",".join(
     (
-        "iree-llvmcpu-split-reduction{enable-fp-reduction-reordering=true}",
         "iree-llvmcpu-tile-and-fuse-producer-consumer"
         "{only-fuse-producer-input-operands=true tiling-level=vector_reduction}",
         "iree-llvmcpu-tile{skip-root-op=true tiling-level=vector_reduction}",
@@ -76,10 +78,13 @@ def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
         return why
     for value, readers in sums_read(function):
         _hide(value, readers)
-    why = run_passes(function, _STEPS)
+    # IREE divides by the step of the innermost loop, which is none of sums of lines.
+    splits = not any(map(takes_by_index, collect(function, reduces, bodies=False)))
+    why = run_passes(function, _SPLIT * splits + _STEPS)
     for barrier in collect(function, lambda op: op.name == _BARRIER):
         barrier.results[0].replace_all_uses_with(barrier.operands[0])
         erase(barrier)
+    read_in_front(function)
     why = why or run_passes(function, _VECTORIZE)
     return Refusal(f"IREE says of its steps: {why}") if why else lower_vectors(function, target)
 

@@ -23,7 +23,9 @@ from ..ir.refusal import Refusal
 from ..machines.cpu.product_tiles import (
     BLOCK_LINES,
     FEWEST_ROWS,
+    LANES,
     LEAST_APART_WORK,
+    LEAST_ODD_WEIGHTS,
     LEAST_ROW_WEIGHTS,
     LEAST_TALL_WEIGHTS,
     LEAST_TALL_WORK,
@@ -183,8 +185,11 @@ def read_tall_product(op: ir.Operation, least_weights: int = LEAST_WEIGHTS) -> R
     weights = _count(sizes[loop] for loop in (*columns, found.depth))
     work = weights * _count(sizes[loop] for loop in (*found.row_loops, *found.batch))
     several = found.batch or sum(sizes[loop] != 1 for loop in found.row_loops) > 1
-    least_work = LEAST_APART_WORK if several else LEAST_TALL_WORK
-    is_long = weights >= LEAST_TALL_WEIGHTS and work >= least_work
+    is_odd = bool((known(sizes[found.column]) or 0) % LANES)
+    least_work = LEAST_APART_WORK if several or is_odd else LEAST_TALL_WORK
+    is_long = (
+        weights >= (LEAST_ODD_WEIGHTS if is_odd else LEAST_TALL_WEIGHTS) and work >= least_work
+    )
     return found if weights >= least_weights or is_long else None
 
 
@@ -219,7 +224,7 @@ def misfit(product: RowProduct) -> Refusal | None:
     kinds = [element_type_name(value) for value in op.operands]
     if kinds[2] != "f32" or not set(kinds) <= set(_TYPES):
         return Refusal(f"its types are {', '.join(kinds)}")
-    if op.name == "linalg.generic" and not _sums_products_in_f32(op):
+    if op.name == "linalg.generic" and not sums_products_in_f32(op):
         return Refusal("it does not sum up products in f32")
     if product.loops_of(2)[-1] != product.column:
         return Refusal("its result has another dim innermost than the columns")
@@ -232,7 +237,7 @@ def misfit(product: RowProduct) -> Refusal | None:
     return None
 
 
-def _sums_products_in_f32(op: ir.Operation) -> bool:
+def sums_products_in_f32(op: ir.Operation) -> bool:
     names = body_names(op)
     if not set(names) <= {"arith.extf", "arith.mulf", "arith.addf", "linalg.yield"}:
         return False
@@ -267,12 +272,19 @@ class ProductLoops:
         ]
 
     def line(
-        self, v: Vectors, operand: int, place: Sequence[ir.Value], dim: int, lanes: int
+        self,
+        v: Vectors,
+        operand: int,
+        place: Sequence[ir.Value],
+        dim: int,
+        lanes: int,
+        inside: bool = True,
     ) -> ir.Value:
-        """A vector along a dim of an operand, in f32: of weights that are computed, of codes."""
+        """A vector along a dim of an operand, in f32: of weights that are computed, of codes. What
+        is not `inside` is zero."""
         tensor = self.op.operands[operand]
         if operand != self.product.weights or self.product.codes is None:
-            return v.wide(v.read(tensor, place, [dim], [lanes], [True]))
+            return v.wide(v.read(tensor, place, [dim], [lanes], [inside]))
         places = [Along(at) if number == dim else at for number, at in enumerate(place)]
         made = LineReader(v, lanes).element(tensor, places)
         assert made is not None, "widened_from has read it"

@@ -25,16 +25,35 @@ class TallLoops(ProductLoops):
     def __init__(self, product: RowProduct, tiles: TallTiles):
         super().__init__(product, product.row)
         self.tiles = tiles
+        # The number of columns of a tile that has fewer than others.
+        self.most: ir.Value | None = None
 
     def emit(self) -> ir.Value:
         """The op's result."""
         v, tiles = Vectors(Builder(self.op)), self.tiles
-        rows = self.op.operands[self.product.rows]
+        rows, output = self.op.operands[self.product.rows], self.op.operands[2]
         far = tiles.tall * self.depth * element_bytes(rows) > NEAR_BYTES
         self.far_rows = buffer_of(v, rows) if far else None
         most = min(tiles.depth, self.depth)
         self.packed = v.scratch(most, tiles.columns)
         self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
+
+        if isinstance(self.product.facts.sizes[self.product.column], int):
+            return self.tile(v, most)
+        # Some columns: all but the last tile are whole.
+        size = v.dim(output, self.dim(2, self.product.column))
+        whole = v.build.compare("eq", size, v.number(tiles.columns))
+
+        def some(build: Builder) -> list[ir.Value]:
+            self.most = size
+            return [self.tile(Vectors(build), most)]
+
+        return v.build.conditional(
+            whole, [output.type], lambda build: [self.tile(Vectors(build), most)], some
+        )[0]
+
+    def tile(self, v: Vectors, most: int) -> ir.Value:
+        """The result, in blocks of at most so many elements of the depth."""
 
         def block(
             v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
@@ -76,12 +95,12 @@ class TallLoops(ProductLoops):
         dims = [self.dim(operand, product.column), self.dim(operand, product.depth)]
         depth = v.op("arith.addi", first, at)
         for column in self.vectors(v):
-            columns = [v.at(column, i) for i in range(lanes)]
+            columns = [self.inside(v, v.at(column, i)) for i in range(lanes)]
             places = [
                 self.place(v, operand, {product.column: each, product.depth: depth})
                 for each in columns
             ]
-            if product.codes is None:
+            if product.codes is None and self.most is None:
                 tensor = self.op.operands[operand]
                 tile = v.wide(v.read(tensor, places[0], dims, [lanes, count], [True, True]))
             else:
@@ -99,10 +118,16 @@ class TallLoops(ProductLoops):
         dim, depth = self.dim(operand, product.column), v.op("arith.addi", first, at)
         for column in self.vectors(v):
             place = self.place(v, operand, {product.column: column, product.depth: depth})
-            part = self.line(v, operand, place, dim, self.tiles.lanes)
+            part = self.line(v, operand, place, dim, self.tiles.lanes, self.most is None)
             v.store(part, self.packed, at, column)
             self.fetch_ahead(v, depth, column)
         return []
+
+    def inside(self, v: Vectors, column: ir.Value) -> ir.Value:
+        """A column, or the last one of a tile that has fewer."""
+        if self.most is None:
+            return column
+        return v.op("arith.minsi", column, v.at(self.most, -1))
 
     def fetch_ahead(self, v: Vectors, depth: ir.Value, column: ir.Value) -> None:
         """Has the weights of the next block fetched that lie a block behind a place."""
@@ -116,7 +141,9 @@ class TallLoops(ProductLoops):
     def add_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         """Adds the products of all rows with the packed weights."""
         low: int | ir.Value = 0
-        for rows in self.tiles.rows:
+        # Of the one tile with fewer columns code is made once more: little of it.
+        together = self.tiles.rows if self.most is None else (self.tiles.rows[0], 1)
+        for rows in together:
             high = whole_steps(v, self.length, rows)
             if not isinstance(low, int) or not isinstance(high, int) or low < high:
                 (output,) = v.loop(
@@ -141,7 +168,8 @@ class TallLoops(ProductLoops):
             for column in columns
         ]
         across = [self.dim(2, product.column)]
-        sums = [v.read(output, place, across, [lanes], [True]) for place in places]
+        whole = [self.most is None]
+        sums = [v.read(output, place, across, [lanes], whole) for place in places]
         self.fetch_rows(v, first, count, lines)
         if self.given is not None:
             self.widen(v, first, count, lines)
@@ -159,7 +187,7 @@ class TallLoops(ProductLoops):
 
         sums = v.loop(0, count, 1, sums, step)
         for place, value in zip(places, sums, strict=True):
-            output = v.write(value, output, place, across, [True])
+            output = v.write(value, output, place, across, whole)
         return output
 
     def fetch_rows(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:

@@ -216,7 +216,7 @@ class Vectors:
     def shuffle(self, x: ir.Value, y: ir.Value, order: Sequence[int]) -> ir.Value:
         """The lanes of `x` and then `y` that `order` names."""
         attributes: dict[str, ir.Attribute] = {"mask": ir.DenseI64ArrayAttr.get(order)}
-        kind = self.kind(len(order))
+        kind = self.kind(len(order), element=element_type(x))
         return self.build.create("vector.shuffle", [kind], [x, y], attributes).results[0]
 
     def widened(self, x: ir.Value, lanes: int) -> ir.Value:

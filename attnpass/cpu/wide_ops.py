@@ -39,7 +39,7 @@ def _is_wide(op: ir.Operation, most_rows: int) -> bool:
     if op.name not in ("linalg.fill", "linalg.generic") or len(op.results) != 1:
         return False
     shape = ir.RankedTensorType(op.results[0].type).shape
-    if not shape or shape[-1] == DYNAMIC:
+    if not shape:
         return False
     if prod(most_rows if size == DYNAMIC else size for size in shape) <= MOST_ELEMENTS:
         return False

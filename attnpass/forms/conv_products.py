@@ -12,6 +12,7 @@ from iree.compiler import ir
 from ..attention.barrier import barrier_behind, compute_barrier
 from ..ir import (
     Builder,
+    Refusal,
     Size,
     body_names,
     defining_op,
@@ -23,12 +24,15 @@ from ..ir import (
     has_one_use,
     is_elementwise,
     maps,
+    module_of,
     ranked_shape,
     sizes_of,
     users,
 )
 from ..ir.limits import ASSUMED_EXTENT
-from ..machines import names_backend
+from ..machines import names_backend, resolve_target
+from ..machines.cpu.machine import Cpu
+from ..machines.cpu.window_tiles import FEW_CHANNELS, STEPS, window_tiles
 from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 from . import windows
@@ -66,9 +70,10 @@ class ConvProducts(OpPass):
     800 x 512: 242 us), and writes to illegal addresses for groups (128 taps, 16 of 48 channels).
     Those of unknown sizes are left there, but for an unknown batch where there are no groups.
 
-    On CPUs, of any float type: 2 to 13 times IREE's speed (one thread of a Zen 3, f32, 3 x 3 of 160
-    channels, 32 x 32: 19 -> 7 ms; of 512, 7 x 7: 54 -> 4.1). Few channels and few multiplications
-    are left. Images of known sizes that are spread over zeros (transposed convolutions) are read as
+    On CPUs, of any float type, where lines fill no vectors (others have loops that read the image
+    where it lies, `attn-vectorize-windows`): 2 to 13 times as fast as IREE's (one thread of a Zen
+    3, f32, 3 x 3 of 512 channels, 7 x 7: 54 -> 4.1 ms). Few channels and few multiplications are
+    left. Images of known sizes that are spread over zeros (transposed convolutions) are read as
     they are.
     """
 
@@ -82,6 +87,8 @@ class ConvProducts(OpPass):
         return op.name in (*_CONVOLUTIONS, _SOLID, windows.DEPTHWISE, _GROUPED, *windows.POOLS)
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _GROUPED and _has_types(op) and _has_loops(op):
+            return _stored(op)
         if op.name == _GROUPED:
             return "each group is a product of patches" if _grouped(op) else ""
         found = None if _on_cpu(op) else windows.find(op)
@@ -96,6 +103,8 @@ class ConvProducts(OpPass):
         if spread is not None:
             op = gather_pixels(op, *spread)
         conv = _read(op)
+        if conv is not None and spread is None and _has_loops(op):
+            return _stored(op)
         if conv is None:
             return "" if spread is None else "reads its image without the zeros between"
         images = ranked_shape(conv.image)[0] or 1
@@ -212,6 +221,45 @@ def _patch_bytes(conv: _Convolution) -> int:
     _, *taps = (size or 1 for size in ranked_shape(conv.weights))
     cells = [size if isinstance(size, int) else 1 for size in conv.result]
     return math.prod((*cells, *taps)) * element_bytes(conv.image)
+
+
+def _has_types(op: ir.Operation) -> bool:
+    """Whether an op sums up in f32 what is of one of the types that products are for."""
+    kinds = [element_type_name(value) for value in op.operands]
+    return kinds in [[kind, kind, "f32"] for kind in _types(op)]
+
+
+def _stored(op: ir.Operation) -> str:
+    """Has what is computed of a convolution's factors stand in memory, where its loops read."""
+    build = Builder(op)
+    for number in (0, 1):
+        made = defining_op(op.operands[number])
+        if made is not None and made.name != "arith.constant":
+            op.operands[number] = compute_barrier(build, op.operands[number])
+    return "reads its image where it lies"
+
+
+def _has_loops(op: ir.Operation) -> bool:
+    """Whether a CPU has loops for a convolution that read the image where it lies
+    (`attn-vectorize-windows`)."""
+    target = resolve_target(module_of(op)) if _on_cpu(op) else None
+    weights = [size or 1 for size in ranked_shape(op.operands[1])]
+    steps = list(ir.DenseIntElementsAttr(op.attributes["strides"]))
+    dims = len(steps)
+    kernel, cells = weights[-dims:], sizes_of(op.results[0])[-dims:]
+    while len(cells) > 1 and cells[-1] == kernel[-1] == 1:
+        # IREE folds it.
+        cells, kernel, steps = cells[:-1], kernel[:-1], steps[:-1]
+    known = [size for size in cells if isinstance(size, int)]
+    if not isinstance(target, Cpu) or len(known) < len(cells) or kernel[-1] == 1:
+        return False
+    *_, channels, depth = [1, 1] if op.name == windows.DEPTHWISE else weights[:-dims]
+    lines, pixels = [1, *known][-2:]
+    taps = depth * math.prod(kernel)
+    tiles = window_tiles(channels, lines, pixels, taps, target.vector_bytes)
+    # Of every second pixel loops make vectors anew for each tap; copies of patches are faster.
+    is_cheap = steps[-1] == 1 or channels == 1 or depth <= FEW_CHANNELS
+    return steps[-1] in STEPS and is_cheap and not isinstance(tiles, Refusal)
 
 
 def _below_pads(value: ir.Value) -> ir.Value:
@@ -344,11 +392,8 @@ def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
 def _grouped(op: ir.Operation) -> bool:
     """Makes of a convolution (batch, group, channels, ...) a product for each group."""
     image, weights, start = op.operands
-    kinds = [element_type_name(value) for value in op.operands]
     shapes = [ranked_shape(value) for value in op.operands]
-    if kinds not in [[kind, kind, "f32"] for kind in _types(op)]:
-        return False
-    if None in itertools.chain(*shapes):
+    if not _has_types(op) or None in itertools.chain(*shapes):
         return False
     build, sizes = Builder(op), [[size or 0 for size in shape] for shape in shapes]
     (batch, groups, channels, *_), (_, count, _, *kernel), (*_, y, x) = sizes

@@ -18,8 +18,9 @@ from ..ir.limits import ASSUMED_EXTENT
 from .ordered_keys import ranks_of_keys
 
 # All pairs of a row this long, or fewer in all, are compared as fast, and a row is to be that much
-# longer than what is read of it.
+# longer than what is read of it. On CPUs rows of this many pairs in all are cut again.
 _SHORT, _FEW_PAIRS, _LONGER = 2048, 1 << 25, 16
+_MANY_PAIRS, _LONGER_AGAIN = 1 << 18, 4
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,17 @@ class Runs:
     length: int
 
 
-def runs_of(sizes: Sequence[Size], dim: int, kept: Size) -> Runs | None:
-    """How to cut rows along `dim` for their `kept` largest; None where all pairs are compared."""
+def runs_of(sizes: Sequence[Size], dim: int, kept: Size, again: bool = False) -> Runs | None:
+    """How to cut rows along `dim` for their `kept` largest, `again` what was taken of such runs;
+    None where all pairs are compared."""
     n = sizes[dim]
-    if not isinstance(n, int) or not isinstance(kept, int) or n < _LONGER * kept:
+    longer = _LONGER_AGAIN if again else _LONGER
+    if not isinstance(n, int) or not isinstance(kept, int) or n < longer * kept:
         return None
     rows = [one if isinstance(one, int) else ASSUMED_EXTENT for one in sizes]
-    if n < _SHORT and n * math.prod(rows) < _FEW_PAIRS:
+    if again and n * math.prod(rows) < _MANY_PAIRS:
+        return None
+    if not again and n < _SHORT and n * math.prod(rows) < _FEW_PAIRS:
         return None
     # As many runs as numbers in those that are looked at.
     best = math.sqrt(n / kept)
@@ -45,11 +50,14 @@ def runs_of(sizes: Sequence[Size], dim: int, kept: Size) -> Runs | None:
     return Runs(math.ceil(n / length), length)
 
 
-def order_of_few(build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs) -> ir.Value:
+def order_of_few(
+    build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs, again: bool = False
+) -> ir.Value:
     """For each of the `kept` first places of rows along `dim`, the largest number first and NaN in
     front of all, where in the row (i32) the number stands; equal ones in their order. Numbers are
-    floats, or signed whole numbers of which none is the least."""
-    row = _LongRow(build, compute_barrier(build, value), dim, kept, runs)
+    floats, or signed whole numbers of which none is the least. What is compared of the runs is cut
+    `again`, if it is much, which takes more kernels."""
+    row = _LongRow(build, compute_barrier(build, value), dim, kept, runs, again)
     numbers = row.chosen(row.largest())
     return row.order(row.taken(numbers), numbers)
 
@@ -61,6 +69,7 @@ class _LongRow:
     dim: int
     kept: int
     runs: Runs
+    again: bool
 
     @property
     def i32(self) -> ir.Type:
@@ -115,9 +124,11 @@ class _LongRow:
     def chosen(self, largest: ir.Value) -> ir.Value:
         """The places in the row of all numbers of the runs whose largest are among the largest."""
         build, (kept, length) = self.build, (self.kept, self.runs.length)
-        largest = compute_barrier(build, largest)
-        ranks = compute_barrier(build, self._ranks(largest, None))
-        runs = compute_barrier(build, self._numbers(ranks, None))
+        runs = self._first_places(compute_barrier(build, largest))
+        if self.again:
+            # Of equal numbers the first stands first in what is taken, then.
+            ranks = compute_barrier(build, ranks_of_keys(build, runs, self.dim, any_key=False))
+            runs = compute_barrier(build, self._numbers(ranks, runs, rising=True))
         last = len(self.dims)
         init = build.empty(self.sizes(kept, length), self.i32)
 
@@ -153,7 +164,25 @@ class _LongRow:
         made = build.generic([numbers], [init], [self.dims, self.dims], take)[0]
         return compute_barrier(build, made)
 
+    def _first_places(self, value: ir.Value) -> ir.Value:
+        """Where the largest stand in rows, in their order."""
+        build, runs = self.build, runs_of(sizes_of(value), self.dim, self.kept, again=True)
+        if self.again and runs is not None:
+            found = order_of_few(build, value, self.dim, self.kept, runs, again=True)
+        else:
+            found = self._numbers(compute_barrier(build, self._ranks(value, None)), None)
+        return compute_barrier(build, found)
+
     def order(self, taken: ir.Value, numbers: ir.Value) -> ir.Value:
+        if self.again:
+
+            def take(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+                places = [inner.loop_index(loop) for loop in self.dims]
+                places[self.dim] = inner.to_index(x[0])
+                return inner.extract(numbers, places)
+
+            places = (self._first_places(taken), self.dims)
+            return self.build.computed(self.sizes(self.kept), self.i32, take, places)
         ranks = compute_barrier(self.build, self._ranks(taken, numbers))
         return self._numbers(ranks, numbers)
 
@@ -187,13 +216,16 @@ class _LongRow:
         init = self._zeros(sizes_of(value)[self.dim])
         return self.build.generic([*given, *given], [init], maps, body)[0]
 
-    def _numbers(self, ranks: ir.Value, numbers: ir.Value | None) -> ir.Value:
-        """For each of the first places the number, or else the place, of what has that rank."""
+    def _numbers(self, ranks: ir.Value, numbers: ir.Value | None, rising: bool = False) -> ir.Value:
+        """For each of the first places, or with `rising` from the last on, the number, or else the
+        place, of what has that rank."""
         last = len(self.dims)
         given = [ranks] if numbers is None else [ranks, numbers]
 
         def body(inner: Builder, x: Sequence[ir.Value]) -> Sequence[ir.Value]:
             wanted = inner.convert("arith.index_cast", inner.loop_index(self.dim), self.i32)
+            if rising:
+                wanted = inner.subi(inner.splat(self.kept - 1, self.i32), wanted)
             here = inner.compare("eq", x[0], wanted)
             own = inner.convert("arith.index_cast", inner.loop_index(last), self.i32)
             number = own if numbers is None else x[1]

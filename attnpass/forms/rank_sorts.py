@@ -214,7 +214,7 @@ class _Sort:
             assert isinstance(self.kept, int) and runs is not None, "what runs_of takes"
             keys = self._keys(self._compared())
             value = value if keys is None else keys
-            return order_of_few(self.build, value, self.dim, self.kept, runs)
+            return order_of_few(self.build, value, self.dim, self.kept, runs, self.on_cpu)
         rows = tuple(dim for dim in self.all_dims if dim != self.dim)
         _, places = largest_places(self.build, ComparedRows(value, self.dim, rows, is_max=True))
         sizes = self._kept_sizes()

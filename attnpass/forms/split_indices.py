@@ -71,7 +71,7 @@ class SplitIndices(Pass):
         for cast in collect(module, _is_cast_for_loop, bodies=False):
             _cast_in_loop(cast)
         for loop in collect(module, _is_loop, bodies=False):
-            if not cuda and _gathers(loop):
+            if not cuda and (_gathers(loop) or _masks_bits(loop)):
                 continue
             *before, last = _split_all(loop, whole=not cuda)
             if cuda and (before or _reads_by_index(loop)):
@@ -153,6 +153,16 @@ def _gathers(loop: ir.Operation) -> bool:
         if given & set(op.operands):
             given.update(op.results)
     return False
+
+
+def _masks_bits(loop: ir.Operation) -> bool:
+    """Whether a body divides by powers of two, and reads nothing by index: a CPU's vectors have
+    these numbers by masks and shifts, and one long dim is fastest."""
+    divisors = [
+        whole_number(op.operands[1]) or 0 for op in body_ops(loop) if op.name in (_QUOTIENT, _REST)
+    ]
+    by_index = "tensor.extract" in body_names(loop)
+    return not by_index and all(size & (size - 1) == 0 for size in divisors)
 
 
 def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:

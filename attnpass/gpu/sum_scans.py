@@ -11,17 +11,13 @@ from ..attention.barrier import compute_barrier
 from ..ir import (
     Builder,
     body_names,
-    body_of,
-    body_ops,
     element_type,
     is_float,
-    is_used,
-    known_attribute,
     sizes_of,
 )
+from ..ir.running import running_step, scanned_dim
 from ..passes import OpPass
 
-_SCAN = "iree_linalg_ext.scan"
 # Rows as short are added up from their start; blocks of rows of unknown length are as long.
 _SHORT, _BLOCK = 64, 128
 
@@ -45,7 +41,7 @@ class SumScans(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name == _SCAN and _adds(op) and not is_used(op.results[1])
+        return running_step(op) in ("arith.addf", "arith.addi")
 
     def change(self, op: ir.Operation) -> str:
         scan = _Scan(op)
@@ -59,7 +55,7 @@ class _Scan:
     """A running sum along `dim`, of `wide` numbers, with blocks of `block` of them."""
 
     def __init__(self, op: ir.Operation):
-        self.build, self.dim, self.add = Builder(op), _dim(op), body_names(op)[0]
+        self.build, self.dim, self.add = Builder(op), scanned_dim(op), body_names(op)[0]
         self.sizes = sizes_of(op.operands[0])
         self.kind = element_type(op.operands[0])
         self.wide = ir.F32Type.get(op.context) if str(self.kind) in ("f16", "bf16") else self.kind
@@ -118,17 +114,3 @@ class _Scan:
 
 def _as(build: Builder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
     return build.cast_float(scalar, kind) if is_float(kind) else scalar
-
-
-def _dim(op: ir.Operation) -> int:
-    return ir.IntegerAttr(op.attributes["dimension"]).value
-
-
-def _adds(op: ir.Operation) -> bool:
-    """Whether a scan is a running sum that has the number at each place in it."""
-    inclusive = known_attribute(op, "inclusive")
-    steps, block = body_ops(op), body_of(op)
-    if inclusive is None or not ir.BoolAttr(inclusive).value or len(steps) != 2:
-        return False
-    sums = steps[0].name in ("arith.addf", "arith.addi")
-    return sums and {*steps[0].operands} == {*block.arguments}

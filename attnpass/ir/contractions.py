@@ -68,7 +68,7 @@ class ContractionFacts:
 
 def is_contraction(op: ir.Operation | None) -> bool:
     """Whether `op` is a matrix product, named or generic."""
-    return op is not None and (op.name in NAMED or op.name in _IMPLIED or _multiplies_and_adds(op))
+    return op is not None and (op.name in NAMED or op.name in _IMPLIED or adds_products(op))
 
 
 def shares_factors(op: ir.Operation | None) -> bool:
@@ -109,7 +109,7 @@ def _loop_sizes(
     return tuple(sizes)
 
 
-def _multiplies_and_adds(op: ir.Operation) -> bool:
+def adds_products(op: ir.Operation) -> bool:
     """Whether a generic adds up the products of its two inputs, casts left out."""
     added = summand(op) if len(op.operands) == 3 else None
     product = None if added is None else defining_op(added)

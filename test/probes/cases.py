@@ -724,6 +724,8 @@ _SLOW = "IREE's code is right without it, but slow: timings tell"
 NOT_PROBED = {
     "attn-vectorize": _SLOW,
     "attn-vectorize-products": _SLOW,
+    "attn-vectorize-scans": _SLOW,
+    "attn-vectorize-windows": _SLOW,
     "attn-read-codes": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,

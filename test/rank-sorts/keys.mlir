@@ -24,6 +24,21 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
     return %v : tensor<16x2xf16>
   }
 
+  // Few of many: the largest of runs are cut into runs again, and what is taken of these, too.
+  // CHECK-LABEL: func.func @few(
+  // CHECK: into tensor<1280x25xi32>
+  // CHECK: into tensor<256x5xi32>
+  // CHECK: into tensor<250x5xi32>
+  func.func @few(%x: tensor<32000xf32>) -> tensor<50xf32> {
+    %0 = iree_linalg_ext.sort dimension(0) outs(%x : tensor<32000xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.cmpf oge, %a, %b : f32
+      iree_linalg_ext.yield %c : i1
+    } -> tensor<32000xf32>
+    %v = tensor.extract_slice %0[0] [50] [1] : tensor<32000xf32> to tensor<50xf32>
+    return %v : tensor<50xf32>
+  }
+
   // CHECK-LABEL: func.func @experts(
   // CHECK: arith.xori %{{.*}}, %{{.*}} : i32
   // CHECK: arith.cmpi sge

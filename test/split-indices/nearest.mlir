@@ -55,6 +55,26 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
     return %r : tensor<28xf32>
   }
 
+  // Bits of the number, and nothing read by index: one long dim is fastest.
+  // CHECK-LABEL: func.func @below(
+  // CHECK: outs(%{{.*}} : tensor<64xf32>)
+  // CHECK: arith.divsi
+  func.func @below(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %eight = arith.constant 8 : index
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<64xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %0 = linalg.index 0 : index
+      %1 = arith.divsi %0, %eight : index
+      %2 = arith.remsi %0, %eight : index
+      %3 = arith.cmpi sle, %2, %1 : index
+      %v = arith.select %3, %a, %zero : f32
+      linalg.yield %v : f32
+    } -> tensor<64xf32>
+    return %r : tensor<64xf32>
+  }
+
   // Elements from where others say lie apart in any loop: divided as they are.
   // CHECK-LABEL: func.func @gathered(
   // CHECK: arith.divsi

@@ -6,8 +6,7 @@
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t.txt
 
 // REPORT-DAG: kernel deep_dispatch_0_{{.*}} is vector loops of ours, with the depth across the lanes
-// REPORT-DAG: kernel tall_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
-// REPORT-DAG: kernel wide_dispatch_0_{{.*}} is vector loops of ours, with columns across the lanes
+// REPORT-DAG: each of 3 kernels at {{.*}} is vector loops of ours, with columns across the lanes
 
 // Three rows of 512 on the stack, times four columns of halves: 12 sums. A line of the cache is
 // fetched for two vectors of a column. What stands behind is in the kernel.
@@ -81,4 +80,19 @@ func.func @tall(%x: tensor<1000x2688xf16>, %w: tensor<256x2688xf16>) -> tensor<1
   %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
       ins(%x, %w : tensor<1000x2688xf16>, tensor<256x2688xf16>) outs(%f : tensor<1000x256xf32>) -> tensor<1000x256xf32>
   return %r : tensor<1000x256xf32>
+}
+
+// The last of five tiles has 8 columns of 32: code of its own, with masks.
+// CHECK: func.func @half_vectors_dispatch_0_
+// CHECK-SAME: #iree_codegen.no_pipeline
+// CHECK: scf.if
+// CHECK-NOT: vector.maskedload
+// CHECK: } else {
+// CHECK: vector.maskedload
+func.func @half_vectors(%x: tensor<64x512xf32>, %w: tensor<512x136xf32>) -> tensor<64x136xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x136xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64x136xf32>) -> tensor<64x136xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<64x512xf32>, tensor<512x136xf32>) outs(%f : tensor<64x136xf32>) -> tensor<64x136xf32>
+  return %r : tensor<64x136xf32>
 }

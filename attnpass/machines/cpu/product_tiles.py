@@ -22,8 +22,9 @@ LEAST_WEIGHTS = 1 << 16
 FEWEST_ROWS, LEAST_ROW_WEIGHTS = 4, 1 << 12
 # Fewer weights of more rows, and how many multiplications these are (pixels of convolutions).
 LEAST_TALL_WEIGHTS, LEAST_TALL_WORK = 1 << 12, 1 << 22
-# The same where rows have several dims, or matrices of their own, which IREE tiles worse.
-LEAST_APART_WORK = 1 << 18
+# The same where rows have several dims, or matrices of their own, which IREE tiles worse, and of
+# columns that fill no vectors of so many lanes, which it masks, or adds up number by number.
+LEAST_APART_WORK, LEAST_ODD_WEIGHTS, LANES = 1 << 18, 1 << 11, 16
 # Columns of a workgroup whose weights lie as (columns, depth), and those that starting one costs.
 DEEP_COLUMNS, STARTING_COLUMNS = (64, 16, 32, 128), 2
 # Of weights that lie as (depth, columns) a line of a workgroup is a piece of memory of its own,
@@ -129,15 +130,18 @@ def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles
     if register_bytes not in TOGETHER:
         return Refusal(f"nothing was measured for vector registers of {register_bytes} bytes")
     lanes, together = register_bytes // 4, TOGETHER[register_bytes]
-    wide = next((n * lanes for n in (VECTORS, 1) if columns % (n * lanes) == 0), 0)
+    # Of columns that are no whole vectors the last tile has fewer.
+    counts = range(VECTORS, 0, -1)
+    whole = [n * lanes for n in counts if columns % (n * lanes) == 0]
+    wide = next(iter(whole or [n * lanes for n in counts if n * lanes <= columns]), 0)
     if not wide:
-        return Refusal(f"{columns} columns are cut into no whole vectors")
+        return Refusal(f"{columns} columns fill no vector")
     if rows is None:
         return TallTiles(lanes, wide, TALL[0], wide, together, BLOCK)
     found = [
         (_even(rows, most, together[0]), wide * count)
         for most in TALL
-        for count in divisors(columns // wide)
+        for count in divisors(ceil(columns / wide))
     ]
     tall, across = max(found, key=lambda tile: reached(tile, rows, columns, PACKING_ROWS))
     return TallTiles(lanes, wide, tall, across, together, BLOCK)

@@ -1,4 +1,4 @@
-"""Convolutions of PyTorch on a CPU are products of patches, with right numbers."""
+"""Convolutions of PyTorch on a CPU are products of patches, or loops, with right numbers."""
 
 # pyright: reportMissingImports=false
 
@@ -85,8 +85,8 @@ def test_numbers(level: str, kind: str, unknown: int) -> None:
         wanted = narrow.double()(*(x.double() for x in images))
     assert not report.found("fallback")
     said = [one.reason for one in report.found("fitted") if one.pass_name == "attn-conv-products"]
-    # Groups of an unknown batch stay, and spread images of other unknown sizes.
-    left = (unknown > 0) + (len(SPREAD) if unknown > 1 else 0)
+    # Groups of unknown sizes stay, and spread images of these.
+    left = 1 + len(SPREAD) if unknown > 1 else 0
     assert len(said) == len(CONVOLUTIONS) + len(SPREAD) - left, said
     bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
     for place, (result, right) in enumerate(zip(results, wanted, strict=True)):
