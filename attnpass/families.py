@@ -19,6 +19,7 @@ class RepairImports(PassFamily):
     phase = "start"
     parts = (
         "attn-flex-masks",
+        "attn-plain-switches",
         "attn-kept-stores",
         "attn-tensor-and",
         "attn-equal-ranks",
@@ -28,6 +29,7 @@ class RepairImports(PassFamily):
         "attn-plain-pads",
         "attn-bounded-grids",
         "attn-instance-norms",
+        "attn-stopping-loops",
         "attn-plain-einsums",
         "attn-wide-sums",
         "attn-plain-indices",
