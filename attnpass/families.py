@@ -149,6 +149,12 @@ class RepairFusion(PassFamily):
     )
 
 
+class OwnMemory(PassFamily):
+    name = "attn-own-memory"
+    summary = "globals and tensors keep their numbers"
+    parts = ("attn-own-globals", "attn-own-buffers")
+
+
 class MergeDispatches(PassFamily):
     name = "attn-merge-dispatches"
     summary = "sorts and pieces in fewer kernels"
@@ -237,6 +243,7 @@ FAMILIES: dict[str, type[PassFamily]] = {
         FitProducts,
         FuseCopies,
         RepairFusion,
+        OwnMemory,
         MergeDispatches,
         RestoreDims,
         RepairKernels,

@@ -109,6 +109,8 @@ REGISTRY: dict[str, str] = {
     "attn-order-factors": "attnpass.repair.order_factors:OrderFactors",
     "attn-order-products": "attnpass.repair.order_products:OrderProducts",
     "attn-own-buffers": "attnpass.repair.own_buffers:OwnBuffers",
+    "attn-own-globals": "attnpass.repair.own_globals:OwnGlobals",
+    "attn-own-memory": "attnpass.families:OwnMemory",
     "attn-own-results": "attnpass.gpu.own_results:OwnResults",
     "attn-pack-products": "attnpass.cpu.pack_products:PackProducts",
     "attn-pad-heads": "attnpass.gpu.fit_tiles.fit_tiles:PadHeads",

@@ -62,7 +62,7 @@ def prepared(proto: onnx.ModelProto) -> onnx.ModelProto:
     return proto
 
 
-class _Scope(NamedTuple):
+class _GraphScope(NamedTuple):
     """A graph, and what is known of the values that it may read, also of graphs around it."""
 
     graph: onnx.GraphProto
@@ -70,7 +70,7 @@ class _Scope(NamedTuple):
     constants: Mapping[str, onnx.TensorProto]
 
 
-def _scopes(graph: onnx.GraphProto, around: _Scope | None = None) -> Iterator[_Scope]:
+def _scopes(graph: onnx.GraphProto, around: _GraphScope | None = None) -> Iterator[_GraphScope]:
     """The graphs that ops of a graph run, the innermost first; last of all the graph itself."""
     types = {**around.types} if around else {}
     constants = {**around.constants} if around else {}
@@ -82,7 +82,7 @@ def _scopes(graph: onnx.GraphProto, around: _Scope | None = None) -> Iterator[_S
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             constants[node.output[0]] = node.attribute[0].t
-    scope = _Scope(graph, types, constants)
+    scope = _GraphScope(graph, types, constants)
     for node in graph.node:
         for inner in graphs_of(node):
             yield from _scopes(inner, scope)
@@ -117,7 +117,7 @@ def _told(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     return made if any([_tell_loops(scope) for scope in _scopes(made.graph)]) else None
 
 
-def _tell_loops(scope: _Scope) -> bool:
+def _tell_loops(scope: _GraphScope) -> bool:
     told = False
     values = {each.name: each for each in (*scope.graph.value_info, *scope.graph.output)}
     for node in scope.graph.node:
@@ -143,7 +143,7 @@ def _are_of_one_rank(kinds: list[onnx.TypeProto.Tensor]) -> bool:
 
 
 def _with_nodes(
-    proto: onnx.ModelProto, change: Callable[[_Scope], list[onnx.NodeProto] | None]
+    proto: onnx.ModelProto, change: Callable[[_GraphScope], list[onnx.NodeProto] | None]
 ) -> onnx.ModelProto | None:
     """The model with other ops in each graph for which `change` has some; None if it has none."""
     made, changed = onnx.ModelProto(), False
@@ -203,7 +203,7 @@ def _decomposed(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     version = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
     refusals: list[AttnError] = []
 
-    def change(scope: _Scope) -> list[onnx.NodeProto] | None:
+    def change(scope: _GraphScope) -> list[onnx.NodeProto] | None:
         nodes, changed = [], False
         for node in scope.graph.node:
             prefix = f"{node.op_type}.{_first_output(node)}"
@@ -291,7 +291,7 @@ def _shapeless(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
 def _folded(proto: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with sizes that can be computed here as constants; None where there are none."""
 
-    def change(scope: _Scope) -> list[onnx.NodeProto] | None:
+    def change(scope: _GraphScope) -> list[onnx.NodeProto] | None:
         small = filter(lambda each: _is_small(each[1]), scope.constants.items())
         known = {name: onnx.numpy_helper.to_array(each) for name, each in small}
         nodes = _copied_constants(scope.graph, known)

@@ -22,9 +22,9 @@ class PlainSwitches(OpPass):
     """
 
     name = "attn-plain-switches"
-    summary = "choices among several cases are choices between two"
+    summary = "choices among cases are choices between two"
     phase = "start"
-    mends = "choices among several cases that give tensors do not compile"
+    mends = "choices of tensors among cases do not compile"
 
     kind, erases = "branch", True
 

@@ -25,9 +25,9 @@ class StoppingLoops(OpPass):
     """
 
     name = "attn-stopping-loops"
-    summary = "ONNX's loops end where their conditions say"
+    summary = "ONNX's loops stop"
     phase = "start"
-    mends = "loops of ONNX go on behind what their conditions say"
+    mends = "loops of ONNX ignore their conditions"
 
     kind, erases = "loop", True
 

@@ -546,7 +546,7 @@ PROBES = {
     ),
     "slices read by index, on a GPU": _slice(place="gpu"),
     "columns read by index": _column(),
-    "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
+    "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-globals"),
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
     "loops that carry their condition": _condition(),
