@@ -8,7 +8,9 @@ from ..ir import Builder, defining_op, is_ranked_tensor, printed, sizes_of
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
-_CONSTANT, _TIED = "arith.constant", "flow.tensor.tie_shape"
+_CONSTANT = "arith.constant"
+# What stands in front of a value, and of one of unknown sizes.
+BARRIERS = (BARRIER, "flow.tensor.tie_shape")
 _CALLS = ("func.call", "util.call")
 _BRANCH, _FOR, _WHILE = "scf.if", "scf.for", "scf.while"
 _HANDS_ON = (*_CALLS, _BRANCH, _FOR, _WHILE)
@@ -49,7 +51,7 @@ def barred(build: Builder, value: ir.Value) -> ir.Value:
 def behind_barriers(value: ir.Value) -> ir.Value:
     """What a value is behind barriers."""
     made = defining_op(value)
-    while made is not None and made.name in (BARRIER, _TIED):
+    while made is not None and made.name in BARRIERS:
         value = made.operands[0]
         made = defining_op(value)
     return value

@@ -37,11 +37,12 @@ from ..ir import (
     next_op,
     remove_attributes,
     symbol_name,
+    users,
 )
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE
-from .kept_stores import LOAD, STORE, barred, behind_barriers, held, is_handed_on
+from .kept_stores import BARRIERS, LOAD, STORE, barred, behind_barriers, held, is_handed_on
 from .own_buffers import ENDS, LOOPS, Repair, copied, record
 
 _VALUE = "initial_value"
@@ -261,7 +262,8 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     counts = Counter(map(_global_of, stores))
     found: list[ir.Operation] = []
     for op in stores:
-        value = behind_barriers(op.operands[0])
+        given = op.operands[0]
+        value = behind_barriers(given)
         if not is_ranked_tensor(value) or has_ancestor(op, _INITIALIZER):
             continue
         made = held(value)
@@ -274,7 +276,17 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
             found.append(op)
         elif not made:
             op.operands[0] = value
+        _erase_barriers(given)
     return found
+
+
+def _erase_barriers(value: ir.Value) -> None:
+    """Erases the barriers in front of a value that nothing reads."""
+    made = defining_op(value)
+    while made is not None and made.name in BARRIERS and not users(made.results[0]):
+        value = made.operands[0]
+        erase(made)
+        made = defining_op(value)
 
 
 def keep_constants(module: ir.Operation) -> list[ir.Operation]:

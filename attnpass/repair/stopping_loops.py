@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import defining_op
+from ..ir import collect, defining_op
 from ..ir.onnx_ops import OnnxBuilder, is_onnx
 from ..ir.regions import move_ops
 from ..ir.rewrite import erase
@@ -32,13 +32,8 @@ class StoppingLoops(OpPass):
     kind, erases = "loop", True
 
     def wanted(self, op: ir.Operation) -> bool:
-        if not is_onnx(op, "Loop") or len(op.operands) < 2:
-            return False
-        block = op.regions[0].blocks[0]
-        next_go, old_go = _end(block).operands[0], block.arguments[1]
-        made = defining_op(next_go)
-        is_same = made is not None and is_onnx(made, "Identity") and made.operands[0] == old_go
-        return next_go != old_go and not is_same
+        # A loop of ONNX imports no loop of torch.
+        return is_onnx(op, "Loop") and bool(collect(op, _may_stop))
 
     def change(self, op: ir.Operation) -> str:
         build, (most, go, *carried) = OnnxBuilder(op), op.operands
@@ -68,6 +63,17 @@ class StoppingLoops(OpPass):
         for result, ours in zip(op.results, new.results, strict=False):
             result.replace_all_uses_with(ours)
         return "its condition counts its steps: IREE 3.13 ends no loop that begins by a condition"
+
+
+def _may_stop(op: ir.Operation) -> bool:
+    """Whether an op is a loop that computes whether it goes on."""
+    if not is_onnx(op, "Loop") or len(op.operands) < 2:
+        return False
+    block = op.regions[0].blocks[0]
+    next_go, old_go = _end(block).operands[0], block.arguments[1]
+    made = defining_op(next_go)
+    is_same = made is not None and is_onnx(made, "Identity") and made.operands[0] == old_go
+    return next_go != old_go and not is_same
 
 
 def _most(op: ir.Operation) -> ir.Attribute:

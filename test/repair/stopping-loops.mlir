@@ -3,7 +3,7 @@
 
 // RUN: attn-opt %s --attn-stopping-loops --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// WHY-COUNT-1: its condition counts its steps: IREE 3.13 ends no loop that begins by a condition
+// WHY-COUNT-3: its condition counts its steps: IREE 3.13 ends no loop that begins by a condition
 // WHY-NOT: counts its steps
 
 // CHECK-LABEL: func.func @halves(
@@ -43,6 +43,25 @@ func.func @all_steps(%x: !torch.vtensor<[4],f32>, %most: !torch.vtensor<[],si64>
     %1 = torch.operator "onnx.Mul"(%a, %a) : (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>
     %2 = torch.operator "onnx.Identity"(%c) : (!torch.vtensor<[],i1>) -> !torch.vtensor<[],i1>
     torch.operator_terminator %2, %1 : !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>
+  }
+  return %0 : !torch.vtensor<[4],f32>
+}
+
+// Nor does IREE import a loop of ONNX around one that is none.
+// CHECK-LABEL: func.func @around(
+// CHECK-COUNT-2: torch.prim.Loop %{{.*}}, %{{.*}}, init(
+// CHECK-NOT: "onnx.Loop"
+// CHECK: return
+func.func @around(%x: !torch.vtensor<[4],f32>, %most: !torch.vtensor<[],si64>, %go: !torch.vtensor<[],i1>) -> !torch.vtensor<[4],f32> attributes {torch.onnx_meta.opset_version = 17 : si64} {
+  %0 = torch.operator "onnx.Loop"(%most, %go, %x) : (!torch.vtensor<[],si64>, !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+  ^bb0(%i: !torch.vtensor<[],si64>, %c: !torch.vtensor<[],i1>, %a: !torch.vtensor<[4],f32>):
+    %1 = torch.operator "onnx.Loop"(%most, %go, %a) : (!torch.vtensor<[],si64>, !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+    ^bb0(%j: !torch.vtensor<[],si64>, %d: !torch.vtensor<[],i1>, %b: !torch.vtensor<[4],f32>):
+      %2 = torch.operator "onnx.Mul"(%b, %b) : (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>
+      %3 = torch.operator "onnx.Greater"(%i, %j) : (!torch.vtensor<[],si64>, !torch.vtensor<[],si64>) -> !torch.vtensor<[],i1>
+      torch.operator_terminator %3, %2 : !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>
+    }
+    torch.operator_terminator %c, %1 : !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>
   }
   return %0 : !torch.vtensor<[4],f32>
 }
