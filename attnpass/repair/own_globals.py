@@ -87,8 +87,10 @@ def _is_home(op: ir.Operation) -> bool:
 
 
 def _has_unknown_size(op: ir.Operation) -> bool:
-    kind = ir.TypeAttr(op.attributes["type"]).value if op.name == "util.global" else None
-    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
+    if op.name != "util.global":
+        return False
+    kind = ir.TypeAttr(op.attributes["type"]).value
+    return isinstance(kind, ir.RankedTensorType) and DYNAMIC in kind.shape
 
 
 def _size_globals(op: ir.Operation) -> dict[int, ir.Operation]:
