@@ -126,7 +126,7 @@ def _is_written_then(op: ir.Operation, number: int) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        if _is_written(value):
+        if is_written(value):
             return True
         for use in value.uses:
             user = use.owner.operation
@@ -363,14 +363,14 @@ def _written_import(value: ir.Value) -> ir.Value | None:
     if defining_op(value) is not None:
         return None
     reads = [user.results[0] for user in users(value) if user.name == "hal.tensor.import"]
-    return next((read for read in reads if _is_written(read)), None)
+    return next((read for read in reads if is_written(read)), None)
 
 
-def _is_written(value: ir.Value) -> bool:
+def is_written(value: ir.Value) -> bool:
     """Whether an op, or one that reads a view, has the value as the start of its result."""
     for use in value.uses:
         op = use.owner.operation
-        if op.name in REORDERS and any(_is_written(result) for result in op.results):
+        if op.name in REORDERS and any(is_written(result) for result in op.results):
             return True
         if op.name in _WRITES and use.operand_number >= len(op.operands) - len(op.results):
             return True

@@ -43,7 +43,7 @@ from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE
 from .kept_stores import BARRIERS, LOAD, STORE, barred, behind_barriers, held, is_handed_on
-from .own_buffers import ENDS, LOOPS, Repair, copied, record
+from .own_buffers import ENDS, LOOPS, Repair, copied, is_written, record
 
 _VALUE = "initial_value"
 _INITIALIZER = "util.initializer"
@@ -258,7 +258,7 @@ def _storing(op: ir.Operation) -> str:
 def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     """Has each store to a global of what another global holds, of what it held itself before
     something else was stored in it, of a constant, of what a branch, a loop or a function hands on,
-    or within an op of what stands outside its block, store a copy; returns those ops. Needs a
+    or within an op of what others have, too, store a copy; returns those ops. Needs a
     current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
     counts = Counter(map(_global_of, stores))
@@ -270,7 +270,7 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
             continue
         made = held(value)
         is_elsewhere = any(_is_held_elsewhere(one, _global_of(op), counts) for one in made)
-        if is_elsewhere or is_handed_on(value) or _is_from_outside(op, value):
+        if is_elsewhere or is_handed_on(value) or _is_others(op, value):
             build = Builder(op)
             # What IREE knows while it compiles, it would copy then.
             is_known = any(_is_constant(one, counts) for one in made)
@@ -321,11 +321,13 @@ def _is_splat(constant: ir.Operation) -> bool:
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
-def _is_from_outside(op: ir.Operation, value: ir.Value) -> bool:
-    """Whether a value is made outside the block of an op, if that is not a function's."""
+def _is_others(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether a value that is stored within an op is made outside of the store's block, written to,
+    or handed on."""
     made = defining_op(value)
     home = value.owner if made is None else made.block
-    return home != op.block and _is_within(op)
+    handed = any(user.name in (*ENDS, *LOOPS) for user in users(value))
+    return _is_within(op) and (home != op.block or handed or is_written(value))
 
 
 def _is_held_elsewhere(made: ir.Operation, name: str, counts: Counter[str]) -> bool:
