@@ -19,6 +19,7 @@ class RepairImports(PassFamily):
     phase = "start"
     parts = (
         "attn-flex-masks",
+        "attn-plain-switches",
         "attn-kept-stores",
         "attn-tensor-and",
         "attn-equal-ranks",
@@ -28,6 +29,7 @@ class RepairImports(PassFamily):
         "attn-plain-pads",
         "attn-bounded-grids",
         "attn-instance-norms",
+        "attn-stopping-loops",
         "attn-plain-einsums",
         "attn-wide-sums",
         "attn-plain-indices",
@@ -147,6 +149,12 @@ class RepairFusion(PassFamily):
     )
 
 
+class OwnMemory(PassFamily):
+    name = "attn-own-memory"
+    summary = "globals and tensors keep their numbers"
+    parts = ("attn-own-globals", "attn-own-buffers")
+
+
 class MergeDispatches(PassFamily):
     name = "attn-merge-dispatches"
     summary = "sorts and pieces in fewer kernels"
@@ -252,6 +260,7 @@ FAMILIES: dict[str, type[PassFamily]] = {
         FitProducts,
         FuseCopies,
         RepairFusion,
+        OwnMemory,
         MergeDispatches,
         RestoreDims,
         RepairKernels,

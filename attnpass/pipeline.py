@@ -200,7 +200,7 @@ STEPS = (
         _CONFIGURE,
         lambda _: "configured=true",
     ),
-    Step("attn-own-buffers", "IREE takes globals with equal initial values for one"),
+    Step("attn-own-memory", "IREE takes two tensors for one"),
     Step(
         "attn-decompose",
         "what IREE gets wrong in every form is written out; last, when forms are final",

@@ -63,6 +63,14 @@ class OnnxBuilder(Builder):
         value = {_VALUE: ir.Attribute.parse(text, self.anchor.context)}
         return self.onnx("Constant", [], [len(numbers)], value, "si64")
 
+    def onnx_whole(self, number: int | bool) -> ir.Value:
+        """One whole number, or truth value, a tensor without dims."""
+        element, text = ("i1", "true") if number is True else ("si64", str(number))
+        value = {
+            _VALUE: ir.Attribute.parse(f"dense<{text}> : tensor<{element}>", self.anchor.context)
+        }
+        return self.onnx("Constant", [], [], value, element)
+
     def onnx_number(self, number: float, element: str) -> ir.Value:
         """One number, a tensor without dims."""
         text = f"dense<{number:.17e}> : tensor<{element}>"

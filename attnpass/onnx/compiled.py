@@ -25,7 +25,7 @@ from ..program.arrays import ArrayProgram, array_bytes, check_array
 from ..program.compiler import ProgramCompiler
 from ..program.executable import SCOPE, Executable
 from ..report.records import Report
-from .prepare import prepared
+from .prepare import all_nodes, prepared
 
 # Smaller tensors are constants, which the compiler may fold.
 _SMALLEST_PARAMETER = 256
@@ -100,7 +100,7 @@ def _compiled(
         return compiler.compile(module, "onnx", doubles)
     except CompilerToolError as error:
         found = _PLACE.search(str(error))
-        kinds = {node.name: node.op_type for node in graph.node}
+        kinds = {node.name: node.op_type for node in all_nodes(graph)}
         if found is None or found[1] not in kinds:
             raise
         raise AttnError(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, printed
+from ..ir import Builder, defining_op, is_ranked_tensor, printed, sizes_of
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
 _CONSTANT = "arith.constant"
+# What stands in front of a value, and of one of unknown sizes.
+BARRIERS = (BARRIER, "flow.tensor.tie_shape")
 _CALLS = ("func.call", "util.call")
 _BRANCH, _FOR, _WHILE = "scf.if", "scf.for", "scf.while"
 _HANDS_ON = (*_CALLS, _BRANCH, _FOR, _WHILE)
@@ -20,7 +22,7 @@ class KeptStores(OpPass):
     IREE 3.13 takes a global, such as the row of the last call, that always gets what another holds
     for that other, though that changes later; and a store of what the same global held for
     nothing, though something else was stored in it since. What a branch, a loop or a function hands
-    on may be such a value, as IREE sees once it has folded them. attn-own-buffers makes a copy of
+    on may be such a value, as IREE sees once it has folded them. attn-own-globals makes a copy of
     it.
     """
 
@@ -33,10 +35,7 @@ class KeptStores(OpPass):
         if op.name != STORE:
             return False
         made = defining_op(op.operands[0])
-        if made is not None:
-            return made.name in (LOAD, *_HANDS_ON)
-        owner = op.operands[0].owner.owner.operation
-        return owner.name in _HANDS_ON or printed.is_hidden(owner)
+        return (made is not None and made.name == LOAD) or is_handed_on(op.operands[0])
 
     def change(self, op: ir.Operation) -> str:
         op.operands[0] = barred(Builder(op), op.operands[0])
@@ -44,17 +43,27 @@ class KeptStores(OpPass):
 
 
 def barred(build: Builder, value: ir.Value) -> ir.Value:
-    """The same value, of which IREE does not know where it is from."""
-    return build.create(BARRIER, [value.type], [value]).results[0]
+    """The same value, of which IREE does not know where it is from, but its sizes."""
+    own = build.create(BARRIER, [value.type], [value]).results[0]
+    return build.tied(own, sizes_of(value)) if is_ranked_tensor(value) else own
 
 
 def behind_barriers(value: ir.Value) -> ir.Value:
     """What a value is behind barriers."""
     made = defining_op(value)
-    while made is not None and made.name == BARRIER:
+    while made is not None and made.name in BARRIERS:
         value = made.operands[0]
         made = defining_op(value)
     return value
+
+
+def is_handed_on(value: ir.Value) -> bool:
+    """Whether a branch, a loop or a function hands a value on, out of it or into it."""
+    made = defining_op(value)
+    if made is not None:
+        return made.name in _HANDS_ON
+    owner = value.owner.owner.operation
+    return owner.name in _HANDS_ON or printed.is_hidden(owner)
 
 
 def held(value: ir.Value) -> list[ir.Operation]:

@@ -252,6 +252,18 @@ def _condition() -> Probe:
     return Probe(modules.CONDITION, "attn-loop-carried", FAILED, **given)
 
 
+def _switch() -> Probe:
+    x = np.arange(4, dtype=np.float32)
+    given = {"inputs": [x, np.array(1, np.int32)], "wanted": lambda: [2 * x]}
+    return Probe(modules.SWITCH, "attn-plain-switches", FAILED, error="each region", **given)
+
+
+def _stopping_loop() -> Probe:
+    x = np.arange(4, dtype=np.float32)
+    given = {"inputs": [x, np.array(1)], "wanted": lambda: [4 * x]}
+    return Probe(modules.STOPPING_LOOP, "attn-stopping-loops", **given)
+
+
 def _moved_up() -> Probe:
     (cache,) = random((2, 16, 8))
     wanted = np.concatenate([cache[:, :1], cache[:, :-1]], 1)
@@ -359,6 +371,8 @@ PROBES = {
         inputs=[np.float32([5, 6])],
         wanted=lambda: [np.float32([3, 4])],
     ),
+    "choices among cases": _switch(),
+    "loops of ONNX with a condition": _stopping_loop(),
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(
         modules.TENSOR_AND,
@@ -532,7 +546,7 @@ PROBES = {
     ),
     "slices read by index, on a GPU": _slice(place="gpu"),
     "columns read by index": _column(),
-    "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-buffers"),
+    "globals that begin equal": of_known("iree-two-zero-globals-alias", "attn-own-globals"),
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
     "loops that carry their condition": _condition(),

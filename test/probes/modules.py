@@ -553,6 +553,49 @@ def after_loop(start: np.ndarray, state: np.ndarray) -> np.ndarray:
     return state
 
 
+# A choice among cases, of a tensor.
+SWITCH = """
+func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
+  %number = tensor.extract %n[] : tensor<i32>
+  %case = arith.index_cast %number : i32 to index
+  %r = scf.index_switch %case -> tensor<4xf32>
+  case 0 {
+    %y = arith.negf %x : tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  case 1 {
+    %y = arith.addf %x, %x : tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  default {
+    scf.yield %x : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+"""
+
+# A loop of ONNX that ends where its condition says, in front of its last step.
+STOPPING_LOOP = """
+func.func @main(%x: !torch.vtensor<[4],f32>, %total: !torch.vtensor<[],si64>)
+    -> !torch.vtensor<[4],f32> attributes {torch.onnx_meta.opset_version = 17 : si64} {
+  %most = torch.operator "onnx.Constant"() {torch.onnx.value = dense<6> : tensor<si64>}
+      : () -> !torch.vtensor<[],si64>
+  %go = torch.operator "onnx.Constant"() {torch.onnx.value = dense<true> : tensor<i1>}
+      : () -> !torch.vtensor<[],i1>
+  %0 = torch.operator "onnx.Loop"(%most, %go, %x)
+      : (!torch.vtensor<[],si64>, !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>)
+      -> !torch.vtensor<[4],f32> {
+  ^bb0(%i: !torch.vtensor<[],si64>, %c: !torch.vtensor<[],i1>, %a: !torch.vtensor<[4],f32>):
+    %1 = torch.operator "onnx.Add"(%a, %a)
+        : (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>
+    %2 = torch.operator "onnx.Greater"(%total, %i)
+        : (!torch.vtensor<[],si64>, !torch.vtensor<[],si64>) -> !torch.vtensor<[],i1>
+    torch.operator_terminator %2, %1 : !torch.vtensor<[],i1>, !torch.vtensor<[4],f32>
+  }
+  return %0 : !torch.vtensor<[4],f32>
+}
+"""
+
 # A loop that carries its condition, of which nothing can be moved out.
 CONDITION = """
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {

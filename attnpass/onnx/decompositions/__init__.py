@@ -3,13 +3,17 @@ function that writes the nodes in an op's place."""
 
 from __future__ import annotations
 
-from . import attention, fused, standard
+from . import attention, fused, loops, standard
 from .op import MICROSOFT, DecomposedOp
 
 # An op of onnxruntime that has ONNX's own domain in many models.
 _SIMPLIFIED = "SimplifiedLayerNormalization"
 _DOMAINS = {
-    "": {**standard.DECOMPOSITIONS, _SIMPLIFIED: fused.DECOMPOSITIONS[_SIMPLIFIED]},
+    "": {
+        **standard.DECOMPOSITIONS,
+        **loops.DECOMPOSITIONS,
+        _SIMPLIFIED: fused.DECOMPOSITIONS[_SIMPLIFIED],
+    },
     MICROSOFT: fused.DECOMPOSITIONS | attention.DECOMPOSITIONS,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -705,3 +706,91 @@ def test_ops_of_onnxruntime_around_attention() -> None:
     assert rel_error(conv, np.clip(x.sum(1, keepdims=True) + feeds["added"], -0.5, 0.5)) < 2e-5
     numbers = np.stack([table & 15, table >> 4], -1).reshape(5, 16) - 8.0
     assert np.array_equal(taken, (numbers * scales)[[3, 1]])
+
+
+def test_what_branches_and_loops_run() -> None:
+    """An op that ONNX defines by others, sizes that are computed, and a loop in a branch, which
+    carries a tensor, gives a row in each step, and may stop."""
+    node, kind, value = (
+        onnx.helper.make_node,
+        onnx.TensorProto.FLOAT,
+        onnx.helper.make_tensor_value_info,
+    )
+    rows, flag = [2, 4, 3, 8], onnx.TensorProto.BOOL
+
+    def numbers(name: str, array: np.ndarray) -> Any:
+        return node("Constant", [], [name], value=onnx.numpy_helper.from_array(array))
+
+    step = onnx.helper.make_graph(
+        [
+            numbers("half", np.float32(0.5)),
+            node("Mul", ["old", "half"], ["new"]),
+            node("ReduceSum", ["new", "axes"], ["row"], keepdims=0),
+            node("Greater", ["total", "i"], ["more"]),
+        ],
+        "step",
+        [value("i", onnx.TensorProto.INT64, []), value("go", flag, []), value("old", kind, rows)],
+        [value("more", flag, []), value("new", kind, rows), value("row", kind, [8])],
+    )
+    loops = onnx.helper.make_graph(
+        [
+            numbers("axes", np.array([0, 1, 2])),
+            numbers("most", np.array(5)),
+            node("Loop", ["most", "", "q"], ["last", "sums"], body=step),
+            node("ReduceSum", ["sums", "first"], ["sum"], keepdims=0),
+            node("Add", ["last", "sum"], ["left"]),
+        ],
+        "loops",
+        [],
+        [value("left", kind, rows)],
+    )
+    attends = onnx.helper.make_graph(
+        [
+            node("Shape", ["q"], ["sizes"]),
+            node("Reshape", ["q", "sizes"], ["same"]),
+            node("Attention", ["same", "q", "q"], ["right"], is_causal=1),
+        ],
+        "attends",
+        [],
+        [value("right", kind, rows)],
+    )
+    model = _model(
+        [
+            node("Less", ["total", "three"], ["few"]),
+            node("If", ["few"], ["y"], then_branch=loops, else_branch=attends),
+        ],
+        [("q", kind, rows), ("total", onnx.TensorProto.INT64, [])],
+        [("y", kind, rows)],
+        23,
+        {"three": np.array(3), "first": np.array([0])},
+    )
+    fast = attnpass.onnx.compile(model)
+    q = np.random.default_rng(0).standard_normal(rows).astype(np.float32)
+    wide = q.astype(np.float64)
+    for total in (-1, 0, 2, 4):
+        if total < 3:
+            steps = 1 + max(total, 0)
+            wanted = wide / 2**steps
+            wanted = wanted + sum((wide / 2**i).sum((0, 1, 2)) for i in range(1, steps + 1))
+        else:
+            scores = wide @ wide.swapaxes(-1, -2) / np.sqrt(8) + np.triu(np.full((3, 3), -1e30), 1)
+            powers = np.exp(scores)
+            wanted = powers / powers.sum(-1, keepdims=True) @ wide
+        assert rel_error(fast(q, np.array(total)), wanted) < 2e-5
+
+
+def test_results_of_each_step_of_an_unknown_number_are_refused() -> None:
+    value, flag = onnx.helper.make_tensor_value_info, onnx.TensorProto.BOOL
+    node, kind = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    whole = onnx.TensorProto.INT64
+    for rows, most, reason in (([4], "", "and no number of steps"), (["n"], "m", "unknown sizes")):
+        step = onnx.helper.make_graph(
+            [node("Identity", ["go"], ["on"]), node("Identity", ["x"], ["row"])],
+            "step",
+            [value("i", whole, []), value("go", flag, [])],
+            [value("on", flag, []), value("row", kind, rows)],
+        )
+        loop = node("Loop", [most, "start"], ["y"], body=step)
+        given = [("x", kind, rows), ("m", whole, []), ("start", flag, [])]
+        with pytest.raises(attnpass.AttnError, match=f"results of each step.* {reason}"):
+            attnpass.onnx.compile(_model([loop], given, [("y", kind, None)], 17))

@@ -338,3 +338,138 @@ func.func @main(%x: {kind}) -> {kind} {{
     result = context.modules["module"]["main"](given)
     assert np.array_equal(result.to_host(), np.sort(numbers, 1))
     assert np.array_equal(given.to_host(), numbers)
+
+
+@pytest.mark.parametrize("kind", ["computed", "argument"])
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+def test_what_a_branch_hands_on_is_written_nowhere_else(kind: str, level: str) -> None:
+    """Behind a branch a row is put over what it hands on: others read that, too, or it is handed on
+    twice, by one case of several."""
+    made = (
+        "" if kind == "argument" else "%one = arith.addf %x, %y : T\n  %two = arith.mulf %x, %y : T"
+    )
+    text = f"""
+func.func @main(%x: T, %y: T, %row: tensor<1x8xf32>, %n: tensor<i32>) -> (T, T, T, T) {{
+  %c1 = arith.constant 1 : index
+  %count = tensor.extract %n[] : tensor<i32>
+  %case = arith.index_cast %count : i32 to index
+  {made}
+  %r:2 = scf.index_switch %case -> T, T
+  case 0 {{
+    scf.yield %one, %two : T, T
+  }}
+  case 3 {{
+    %new = tensor.insert_slice %row into %two[2, 0] [1, 8] [1, 1] : tensor<1x8xf32> into T
+    scf.yield %new, %new : T, T
+  }}
+  default {{
+    scf.yield %two, %two : T, T
+  }}
+  %w = tensor.insert_slice %row into %r#0[%c1, 0] [1, 8] [1, 1] : tensor<1x8xf32> into T
+  return %w, %r#1, %one, %two : T, T, T, T
+}}
+"""
+    text = text.replace("T", "tensor<4x8xf32>").replace("tensor<4x8xf32>ensor", "tensor")
+    if kind == "argument":
+        text = text.replace("%one", "%x").replace("%two", "%y")
+    report = Report()
+    program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
+    assert not report.found("fallback")
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((4, 8)).astype(np.float32) for _ in range(2))
+    row = random.standard_normal((1, 8)).astype(np.float32)
+    one, two = (x, y) if kind == "argument" else (x + y, x * y)
+    for count in (0, 3, 1):
+        first, second = {0: (one, two), 1: (two, two)}.get(count, (two.copy(), None))
+        if second is None:
+            first[2], second = row, first
+        written = first.copy()
+        written[1] = row
+        results = run_module(program, [x, y, row, np.array(count, np.int32)])
+        for result, wanted in zip(results, (written, second, one, two), strict=True):
+            assert np.array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_globals_beside_constants_and_behind_what_the_host_reads(level: str) -> None:
+    """A loop hands on a constant, or what a global holds; it stores as often as a tensor says, and
+    what it stored is read behind it."""
+    text = """
+util.global private mutable @state = dense<[1.0, 2.0]> : tensor<2xf32>
+func.func @main(%x: tensor<2xf32>, %n: tensor<i32>)
+    -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %count = tensor.extract %n[] : tensor<i32>
+  %most = arith.index_cast %count : i32 to index
+  %was = util.global.load @state : tensor<2xf32>
+  %numbers = arith.constant dense<[3.0, 4.0]> : tensor<2xf32>
+  util.global.store %x, @state : tensor<2xf32>
+  %r:2 = scf.for %i = %c0 to %most step %c1 iter_args(%a = %was, %b = %x)
+      -> (tensor<2xf32>, tensor<2xf32>) {
+    %sum = arith.addf %b, %x : tensor<2xf32>
+    util.global.store %sum, @state : tensor<2xf32>
+    scf.yield %numbers, %sum : tensor<2xf32>, tensor<2xf32>
+  }
+  %now = util.global.load @state : tensor<2xf32>
+  return %r#0, %r#1, %now : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+"""
+    report = Report()
+    program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
+    assert not report.found("fallback")
+    x = np.float32([5, 6])
+    for count in (0, 1, 3):
+        results = run_module(program, [x, np.array(count, np.int32)])
+        state = x * (count + 1)
+        for result, wanted in zip(
+            results, ([3, 4] if count else [1, 2], state, state), strict=True
+        ):
+            assert np.array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_a_global_of_unknown_size_in_loops(level: str) -> None:
+    """What a loop carries is stored in a global, whose size is another in each call."""
+    text = """
+util.global private mutable @rows : tensor<?x2xf32>
+util.initializer {
+  %zero = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %empty = tensor.empty(%c1) : tensor<?x2xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x2xf32>) -> tensor<?x2xf32>
+  util.global.store %zeros, @rows : tensor<?x2xf32>
+  util.return
+}
+func.func @main(%x: tensor<?x2xf32>, %row: tensor<1x2xf32>, %n: tensor<i32>)
+    -> (tensor<?x2xf32>, tensor<?x2xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %count = tensor.extract %n[] : tensor<i32>
+  %most = arith.index_cast %count : i32 to index
+  %was = util.global.load @rows : tensor<?x2xf32>
+  %r = scf.for %i = %c0 to %most step %c1 iter_args(%a = %x) -> tensor<?x2xf32> {
+    util.global.store %a, @rows : tensor<?x2xf32>
+    %next = tensor.insert_slice %row into %a[%i, 0] [1, 2] [1, 1]
+        : tensor<1x2xf32> into tensor<?x2xf32>
+    scf.yield %next : tensor<?x2xf32>
+  }
+  return %was, %r : tensor<?x2xf32>, tensor<?x2xf32>
+}
+"""
+    report = Report()
+    program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
+    assert not report.found("fallback")
+    from iree import runtime
+
+    config = runtime.Config("local-sync")
+    main = load(config, program)["main"]
+    state, row = np.zeros((1, 2), np.float32), np.full((1, 2), 9, np.float32)
+    for size, count in ((3, 2), (4, 0), (2, 1), (5, 3)):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        given = [to_iree(config.device, each) for each in (x, row, np.array(count, np.int32))]
+        was, result = (np.array(each.to_host()) for each in main(*given))
+        assert np.array_equal(was, state)
+        for step in range(count):
+            state, x = x, np.concatenate([x[:step], row, x[step + 1 :]])
+        assert np.array_equal(result, x)

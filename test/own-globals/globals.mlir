@@ -2,7 +2,7 @@
 // be left, as where the others are in functions that nobody calls. One that is never stored to stays,
 // and so does a parameter.
 
-// RUN: attn-opt %s --attn-own-buffers --remarks 2> %t.txt | FileCheck %s
+// RUN: attn-opt %s --attn-own-globals --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY-COUNT-3: it begins in an initializer: IREE 3.13 forgets how a global begins
 // WHY-NOT: begins
