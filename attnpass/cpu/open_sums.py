@@ -113,7 +113,8 @@ def _has_open_steps(op: ir.Operation) -> bool:
         for loop, size in zip(dims, ranked_shape(value), strict=True)
     }
     return any(
-        step > 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
+        # One element is no part of a step: IREE's passes crash on kernels of nothing else.
+        step > 1 and sizes.get(loop) != 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
         for steps in (rows, *others)
         for loop, step in enumerate(steps)
     )

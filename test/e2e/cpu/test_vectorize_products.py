@@ -570,6 +570,7 @@ def test_steps() -> None:
         "few_down": Norm(13, 11, down=True),
         "unknown": Norm(21, 205, unknown=True),
         "unknown_down": Norm(45, 205, down=True, unknown=True),
+        "single": Norm(1, 1),
     }
     report, random = Report(), np.random.default_rng(4)
     text = _TURNED + _NEAREST + "".join(case.text(name) for name, case in cases.items())
