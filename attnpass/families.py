@@ -22,6 +22,7 @@ class RepairImports(PassFamily):
         "attn-kept-stores",
         "attn-tensor-and",
         "attn-equal-ranks",
+        "attn-wide-bytes",
         "attn-nearest-numbers",
         "attn-exact-integers",
         "attn-compared-numbers",

@@ -166,6 +166,7 @@ REGISTRY: dict[str, str] = {
     "attn-vectorize": "attnpass.cpu.vectorize:Vectorize",
     "attn-vectorize-products": "attnpass.cpu.vectorize_products:VectorizeProducts",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
+    "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }

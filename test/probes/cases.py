@@ -400,6 +400,18 @@ PROBES = {
         inputs=[np.float32([4, 5, 6, 7, 8])],
         wanted=lambda: [np.float32([0, 4, 5, 6, 7])],
     ),
+    "rolls beyond a dim": Probe(
+        modules.ROLLED,
+        "attn-plain-pads",
+        inputs=[np.float32([4, 5, 6])],
+        wanted=lambda: [np.float32([6, 4, 5])],
+    ),
+    "pixels as parts of 255": Probe(
+        modules.PIXELS,
+        "attn-wide-bytes",
+        inputs=[np.array([0, 51, 204, 255], np.uint8)],
+        wanted=lambda: [np.float32([0, 0.2, 0.8, 1])],
+    ),
     "a window at one place": Probe(
         modules.POOLED,
         "attn-degenerate-loops",

@@ -83,6 +83,25 @@ func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
 }
 """
 
+ROLLED = """
+func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
+  %4 = torch.constant.int 4
+  %0 = torch.constant.int 0
+  %by = torch.prim.ListConstruct %4 : (!torch.int) -> !torch.list<int>
+  %dims = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
+  %r = torch.aten.roll %x, %by, %dims : !torch.vtensor<[3],f32>, !torch.list<int>, !torch.list<int> -> !torch.vtensor<[3],f32>
+  return %r : !torch.vtensor<[3],f32>
+}
+"""
+
+PIXELS = """
+func.func @main(%x: !torch.vtensor<[4],ui8>) -> !torch.vtensor<[4],f32> {
+  %255 = torch.constant.float 255.0
+  %r = torch.aten.div.Scalar %x, %255 : !torch.vtensor<[4],ui8>, !torch.float -> !torch.vtensor<[4],f32>
+  return %r : !torch.vtensor<[4],f32>
+}
+"""
+
 POOLED = """
 func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
   %start = arith.constant dense<0.0> : tensor<1xf32>

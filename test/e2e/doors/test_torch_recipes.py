@@ -489,3 +489,24 @@ def test_arithmetic_on_sizes() -> None:
         given = *(torch.randn(size, 4) for size in sizes[:2]), torch.randn(sizes[2:])
         for got, wanted in zip(fast(*given), Sizes()(*given), strict=True):
             torch.testing.assert_close(got, wanted)
+
+
+def test_bytes_rolls_and_operators_that_were_imported() -> None:
+    """Results of bytes are compared by their bits: the program's have no sign."""
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+
+    def shapes(pixels: Any, signed: Any, x: Any, y: Any) -> Any:
+        wide = (pixels / 255, pixels * 0.5, pixels > 127, pixels.clamp(3.5, 100.7), pixels.sum())
+        narrow = (pixels + 200, pixels - 200, pixels // 3, pixels % 7, -pixels, pixels.amax(1))
+        most, sorted_ = pixels.max(1), pixels.sort(1)
+        bytes_ = (*narrow, signed // 3, signed % 3, *most, *sorted_)
+        rolls = (x.roll(4, 0), x.roll(-3, 0), x.roll((7, -9), (0, 1)), x.roll(20), x.roll(-1, 1))
+        return *wide, *bytes_, x.clamp(-1.5, 2.5), *rolls, x ^ y, x << 2, x << y, torch.rsub(x, y)
+
+    pixels = torch.arange(0, 256, 17, dtype=torch.uint8).view(2, 8).flip(1)
+    signed = torch.arange(-128, 128, 16).to(torch.int8)
+    inputs = (pixels, signed, torch.arange(15).view(3, 5) - 7, torch.arange(15).view(3, 5) % 4)
+    fast = attnpass.torch.compile(aot.export(torch.export.export(Of(shapes), inputs)))
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        same = wanted.view(torch.int8) if wanted.dtype == torch.uint8 else wanted
+        torch.testing.assert_close(got.view(same.dtype) if same is not wanted else got, same)
