@@ -428,6 +428,14 @@ PROBES = {
         + [np.float32([[1, 2, 3]] * 2)],
         wanted=lambda: [np.float32([[1, 2, 3]] * 2)],
     ),
+    "rows read backwards": Probe(
+        modules.BACKWARDS,
+        "attn-degenerate-loops",
+        FAILED,
+        inputs=[np.arange(80, dtype=np.float32).reshape(4, 20)],
+        wanted=lambda: [2 * np.arange(80).reshape(4, 20)[:, ::-1]],
+        error="inferred input/output operand",
+    ),
     "samples beside an image": Probe(
         modules.SAMPLED,
         "attn-bounded-grids",

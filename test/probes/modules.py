@@ -115,6 +115,18 @@ func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
 }
 """
 
+BACKWARDS = """
+func.func @main(%x: tensor<4x20xf32>) -> tensor<4x20xf32> {
+  %e = tensor.empty() : tensor<4x20xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, -n + 19)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x20xf32>) outs(%e : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x20xf32>
+  return %r : tensor<4x20xf32>
+}
+"""
+
 NOTHING = """
 func.func @main(%x: tensor<2x0xf32>, %y: tensor<0x3xf32>, %start: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %r = linalg.matmul ins(%x, %y : tensor<2x0xf32>, tensor<0x3xf32>) outs(%start : tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -32,3 +32,47 @@ func.func @operators(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>)
   %w = torch.operator "torch.aten.foo"(%a, %b) : (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64>
   return %x, %y, %z, %w : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>
 }
+
+// Squeezes of several dims are one after the other, the last first; those of unknown sizes stay.
+// Norms that PyTorch decomposes are whole again, where nothing reads what they would store.
+
+// CHECK-LABEL: func.func @decomposed(
+// CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[1,3,1,4],f32>, %[[W:[^:]*]]: !torch.vtensor<[3],f32>
+// CHECK: %[[LAST:.*]] = torch.aten.squeeze.dim %[[X]], %int2{{.*}} -> !torch.vtensor<[1,3,4],f32>
+// CHECK: %[[NONE:.*]] = torch.aten.squeeze.dim %[[LAST]], %int0{{.*}} -> !torch.vtensor<[3,4],f32>
+// CHECK: %[[NORM:.*]] = torch.aten.batch_norm %[[X]], %[[W]], %[[W]], %[[W]], %[[W]], %false
+// CHECK: %[[GROUPS:.*]] = torch.aten.group_norm %[[X]], %int3{{[^,]*}}, %[[W]], %[[W]]
+// CHECK: torch.aten.group_norm %[[X]], %int3{{[^,]*}}, %none, %none
+// CHECK: return %[[NONE]], %[[NORM]], %[[GROUPS]]
+func.func @decomposed(%x: !torch.vtensor<[1,3,1,4],f32>, %w: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[3,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>) {
+  %0 = torch.constant.int 0
+  %-1 = torch.constant.int -1
+  %-2 = torch.constant.int -2
+  %none = torch.constant.none
+  %true = torch.constant.bool true
+  %small = torch.constant.float 1.0e-05
+  %dims = torch.prim.ListConstruct %0, %-2, %-1 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %s = torch.operator "torch.aten.squeeze.dims"(%x, %dims) : (!torch.vtensor<[1,3,1,4],f32>, !torch.list<int>) -> !torch.vtensor<[3,4],f32>
+  %b:3 = torch.operator "torch.aten._native_batch_norm_legit_no_training"(%x, %w, %w, %w, %w, %small, %small) : (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.float, !torch.float) -> (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[0],f32>)
+  %n:3 = torch.operator "torch.aten._native_batch_norm_legit.no_stats"(%x, %w, %w, %true, %small, %small) : (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.bool, !torch.float, !torch.float) -> (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>)
+  %i = torch.aten.instance_norm %x, %none, %none, %none, %none, %true, %small, %small, %true : !torch.vtensor<[1,3,1,4],f32>, !torch.none, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[1,3,1,4],f32>
+  return %s, %b#0, %n#0, %i : !torch.vtensor<[3,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>
+}
+
+// CHECK-LABEL: func.func @stays(
+// CHECK: torch.operator "torch.aten.squeeze.dims"
+// CHECK: torch.operator "torch.aten._native_batch_norm_legit_no_training"
+// CHECK: torch.operator "torch.aten._native_batch_norm_legit.no_stats"
+// CHECK: torch.aten.instance_norm
+func.func @stays(%x: !torch.vtensor<[?,3,4],f32>, %w: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[?,3,4],f32>) {
+  %0 = torch.constant.int 0
+  %true = torch.constant.bool true
+  %none = torch.constant.none
+  %small = torch.constant.float 1.0e-05
+  %dims = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
+  %s = torch.operator "torch.aten.squeeze.dims"(%x, %dims) : (!torch.vtensor<[?,3,4],f32>, !torch.list<int>) -> !torch.vtensor<[?,3,4],f32>
+  %b:3 = torch.operator "torch.aten._native_batch_norm_legit_no_training"(%x, %w, %w, %w, %w, %small, %small) : (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.float, !torch.float) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[0],f32>)
+  %n:3 = torch.operator "torch.aten._native_batch_norm_legit.no_stats"(%x, %w, %w, %true, %small, %small) : (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.bool, !torch.float, !torch.float) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>)
+  %i = torch.aten.instance_norm %x, %w, %none, %none, %none, %true, %small, %small, %true : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[?,3,4],f32>
+  return %s, %b#1, %n#0, %i : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[?,3,4],f32>
+}

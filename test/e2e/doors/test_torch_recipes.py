@@ -510,3 +510,27 @@ def test_bytes_rolls_and_operators_that_were_imported() -> None:
     for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
         same = wanted.view(torch.int8) if wanted.dtype == torch.uint8 else wanted
         torch.testing.assert_close(got.view(same.dtype) if same is not wanted else got, same)
+
+
+@pytest.mark.parametrize("is_decomposed", [False, True])
+def test_squeezes_and_norms_that_were_imported(is_decomposed: bool) -> None:
+    """As PyTorch exports them, and as its `run_decompositions()` writes them."""
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+
+    def shapes(x: Any, image: Any, mean: Any, grid: Any) -> Any:
+        squeezed = x.squeeze((0, 2)), x.squeeze((1, -2)), x.squeeze((1, 3))
+        means = F.batch_norm(image, mean, mean * mean + 1, mean, mean)
+        norms = F.instance_norm(image), F.instance_norm(image, weight=mean, bias=mean)
+        plain = F.batch_norm(image, mean, mean * mean + 1)
+        return *squeezed, means, *norms, plain, F.grid_sample(image, grid, align_corners=False)
+
+    inputs = (
+        *(torch.randn(1, 3, 1, 4), torch.randn(2, 3, 5, 4), torch.randn(3)),
+        torch.rand(2, 3, 3, 2) - 0.5,
+    )
+    program = torch.export.export(Of(shapes), inputs)
+    fast = attnpass.torch.compile(
+        aot.export(program.run_decompositions() if is_decomposed else program)
+    )
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
