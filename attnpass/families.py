@@ -69,6 +69,7 @@ class RepairFunctions(PassFamily):
     name = "attn-repair-functions"
     summary = "functions of numbers are written out"
     parts = (
+        "attn-narrow-scalars",
         "attn-signed-powers",
         "attn-safe-divisions",
         "attn-gelu-tanh",

@@ -101,6 +101,7 @@ REGISTRY: dict[str, str] = {
     "attn-merge-copies": "attnpass.forms.merge_copies:MergeCopies",
     "attn-merge-dispatches": "attnpass.families:MergeDispatches",
     "attn-moves": "attnpass.gpu.moves:Moves",
+    "attn-narrow-scalars": "attnpass.repair.narrow_scalars:NarrowScalars",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-nearest-numbers": "attnpass.repair.nearest_numbers:NearestNumbers",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",

@@ -428,6 +428,12 @@ PROBES = {
         + [np.float32([[1, 2, 3]] * 2)],
         wanted=lambda: [np.float32([[1, 2, 3]] * 2)],
     ),
+    "a branch by an element of 16 bits": Probe(
+        modules.BRANCH_BY_I16,
+        "attn-narrow-scalars",
+        inputs=[np.array([5, 5, -1], np.int16), np.float32([1, 2])],
+        wanted=lambda: [np.float32([1, 2])],
+    ),
     "rows read backwards": Probe(
         modules.BACKWARDS,
         "attn-degenerate-loops",

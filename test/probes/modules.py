@@ -115,6 +115,22 @@ func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
 }
 """
 
+BRANCH_BY_I16 = """
+func.func @main(%x: tensor<3xi16>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  %2 = arith.constant 2 : index
+  %two = arith.constant 2 : i16
+  %a = tensor.extract %x[%2] : tensor<3xi16>
+  %c = arith.cmpi sge, %a, %two : i16
+  %r = scf.if %c -> tensor<2xf32> {
+    %z = arith.addf %y, %y : tensor<2xf32>
+    scf.yield %z : tensor<2xf32>
+  } else {
+    scf.yield %y : tensor<2xf32>
+  }
+  return %r : tensor<2xf32>
+}
+"""
+
 BACKWARDS = """
 func.func @main(%x: tensor<4x20xf32>) -> tensor<4x20xf32> {
   %e = tensor.empty() : tensor<4x20xf32>

@@ -207,3 +207,38 @@ def test_what_is_read_backwards(level: str) -> None:
     assert rel_error(run_module(vmfb, [x, w, start], "window"), np.array(wanted)) < 1e-6
     x, y = random(4, 20), random(20, 4)
     assert np.array_equal(run_module(vmfb, [x, y], "rows"), x[:, ::-1] - y[::-1].T)
+
+
+def branch(name: str, kind: str, predicate: str, least: str) -> str:
+    """Doubles what it is given where the last of three elements passes."""
+    compare = "arith.cmpi" if kind.startswith("i") else "arith.cmpf"
+    return f"""
+func.func @{name}(%x: tensor<3x{kind}>, %y: tensor<2xf32>) -> tensor<2xf32> {{
+  %last = arith.constant 2 : index
+  %least = arith.constant {least} : {kind}
+  %a = tensor.extract %x[%last] : tensor<3x{kind}>
+  %c = {compare} {predicate}, %a, %least : {kind}
+  %r = scf.if %c -> tensor<2xf32> {{
+    %z = arith.addf %y, %y : tensor<2xf32>
+    scf.yield %z : tensor<2xf32>
+  }} else {{
+    scf.yield %y : tensor<2xf32>
+  }}
+  return %r : tensor<2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_branches_by_elements_of_few_bits(level: str) -> None:
+    kinds = {"i8": np.int8, "i16": np.int16, "f16": np.float16}
+    text = "".join(
+        branch(kind, kind, "sge" if kind.startswith("i") else "oge", "-2" + ".0" * (kind == "f16"))
+        for kind in kinds
+    )
+    vmfb = compile_text(text, mode="cost", flags=[f"--iree-opt-level={level}"])
+    y = np.float32([1, 3])
+    for name, kind in kinds.items():
+        for last in (-5, -2, 1):
+            got = run_module(vmfb, [np.array([0, 0, last], kind), y], name)
+            assert np.array_equal(got, 2 * y if last >= -2 else y), (name, last)
