@@ -66,6 +66,8 @@ def has_open_sums(function: ir.Operation) -> bool:
         map(loops_read, collect(function, lambda op: bool(iterator_kinds(op)), bodies=False))
     ):
         return False
+    if any(map(_sums_across_lanes, collect(function, reduces, bodies=False))):
+        return False
     return bool(sums_read(function)) and any(map(_has_open_steps, ops))
 
 
@@ -98,6 +100,17 @@ def _hide(value: ir.Value, readers: list[ir.Operation]) -> None:
         for number, operand in enumerate(reader.operands):
             if operand == value:
                 reader.operands[number] = hidden
+
+
+def _sums_across_lanes(op: ir.Operation) -> bool:
+    """Whether an op sums up down columns and reads a vector along these: the steps of the vector's
+    dim get the columns' mask."""
+    *given, (_, kept) = loops_read(op)
+    inputs = [loops for _, loops in given if loops]
+    by_columns = [
+        loops for loops in inputs if kept and loops[-1] == kept[-1] and {*loops} - {*kept}
+    ]
+    return bool(by_columns) and any(loops[-1] not in kept for loops in inputs)
 
 
 def _has_open_steps(op: ir.Operation) -> bool:

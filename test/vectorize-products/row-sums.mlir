@@ -1,7 +1,7 @@
 // Kernels that sum up rows go by a row and eight or four vectors a step, by the whole of a short row,
 // or by four with a rest; those that sum up columns by four vectors of these. Fewer keep IREE's steps.
 // A kernel that reads a sum in steps that leave a rest is lowered here, but for sums over windows; one
-// that reads none keeps IREE's steps, and so does one of a single element.
+// that reads none keeps IREE's steps.
 // Elementwise kernels that turn a matrix go by squares, where these divide it.
 
 // DEFINE: %{cpu} = --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-cpu=x86-64-v4
@@ -16,7 +16,6 @@
 // REPORT-DAG: kernel rest_dispatch_0_{{.*}} is vector loops of ours, with the last dim across the lanes
 // REPORT-DAG: kernel turned_dispatch_0_{{.*}} turns squares of a vector's rows and columns
 // REPORT-NOT: kernel few
-// REPORT-NOT: kernel single
 // REPORT-NOT: turns squares
 
 // CHECK: func.func @norm_dispatch_0_
@@ -173,11 +172,4 @@ func.func @few_windows(%x: tensor<1x64x112x112xf32>, %w: tensor<2x2xf32>) -> ten
     linalg.yield %y : f32
   } -> tensor<1x64x56x56xf32>
   return %r : tensor<1x64x56x56xf32>
-}
-
-// CHECK: func.func @single_dispatch_0_{{.*}} attributes {translation_info = {{.*}}<DoubleTilingExpert>
-func.func @single(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
-  %e = tensor.empty() : tensor<1x1xf32>
-  %r = linalg.softmax dimension(1) ins(%x : tensor<1x1xf32>) outs(%e : tensor<1x1xf32>) -> tensor<1x1xf32>
-  return %r : tensor<1x1xf32>
 }
