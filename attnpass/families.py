@@ -23,6 +23,7 @@ class RepairImports(PassFamily):
         "attn-kept-stores",
         "attn-tensor-and",
         "attn-equal-ranks",
+        "attn-wide-bytes",
         "attn-nearest-numbers",
         "attn-exact-integers",
         "attn-compared-numbers",
@@ -70,6 +71,7 @@ class RepairFunctions(PassFamily):
     name = "attn-repair-functions"
     summary = "functions of numbers are written out"
     parts = (
+        "attn-narrow-scalars",
         "attn-signed-powers",
         "attn-safe-divisions",
         "attn-gelu-tanh",

@@ -102,6 +102,7 @@ REGISTRY: dict[str, str] = {
     "attn-merge-copies": "attnpass.forms.merge_copies:MergeCopies",
     "attn-merge-dispatches": "attnpass.families:MergeDispatches",
     "attn-moves": "attnpass.gpu.moves:Moves",
+    "attn-narrow-scalars": "attnpass.repair.narrow_scalars:NarrowScalars",
     "attn-natural-scores": "attnpass.repair.natural_scores:NaturalScores",
     "attn-nearest-numbers": "attnpass.repair.nearest_numbers:NearestNumbers",
     "attn-normal-form": "attnpass.forms.normal_form:NormalForm",
@@ -174,6 +175,7 @@ REGISTRY: dict[str, str] = {
     "attn-vectorize-scans": "attnpass.cpu.vectorize_scans:VectorizeScans",
     "attn-vectorize-windows": "attnpass.cpu.vectorize_windows:VectorizeWindows",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
+    "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }

@@ -68,6 +68,8 @@ def has_open_sums(function: ir.Operation) -> bool:
         map(loops_read, collect(function, lambda op: bool(iterator_kinds(op)), bodies=False))
     ):
         return False
+    if any(map(_sums_across_lanes, collect(function, reduces, bodies=False))):
+        return False
     return bool(sums_read(function)) and any(map(_has_open_steps, ops))
 
 
@@ -105,6 +107,17 @@ def _hide(value: ir.Value, readers: list[ir.Operation]) -> None:
                 reader.operands[number] = hidden
 
 
+def _sums_across_lanes(op: ir.Operation) -> bool:
+    """Whether an op sums up down columns and reads a vector along these: the steps of the vector's
+    dim get the columns' mask."""
+    *given, (_, kept) = loops_read(op)
+    inputs = [loops for _, loops in given if loops]
+    by_columns = [
+        loops for loops in inputs if kept and loops[-1] == kept[-1] and {*loops} - {*kept}
+    ]
+    return bool(by_columns) and any(loops[-1] not in kept for loops in inputs)
+
+
 def _has_open_steps(op: ir.Operation) -> bool:
     config = op.attributes[_CONFIGURATION]
     levels = ("vector_common_parallel", "vector_reduction", "vector_inner_parallel")
@@ -118,7 +131,8 @@ def _has_open_steps(op: ir.Operation) -> bool:
         for loop, size in zip(dims, ranked_shape(value), strict=True)
     }
     return any(
-        step > 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
+        # One element is no part of a step: IREE's passes crash on kernels of nothing else.
+        step > 1 and sizes.get(loop) != 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
         for steps in (rows, *others)
         for loop, step in enumerate(steps)
     )

@@ -37,25 +37,35 @@ def _positions(affine_map: ir.AffineMap) -> Positions | None:
 def loop_factors(affine_map: ir.AffineMap) -> list[dict[int, int] | None]:
     """For each result that is a sum of loops times numbers, the number of each loop; None for
     others."""
-    return [_factors(result) for result in affine_map.results]
+    found = (loop_terms(result) for result in affine_map.results)
+    return [None if terms is None or terms[1] else terms[0] for terms in found]
 
 
-def _factors(expr: ir.AffineExpr) -> dict[int, int] | None:
+def loop_terms(expr: ir.AffineExpr) -> tuple[dict[int, int], int] | None:
+    """The number of each loop in a sum of loops times numbers, and what is added to it; None for
+    another expression."""
     if isinstance(expr, ir.AffineDimExpr):
-        return {expr.position: 1}
+        return {expr.position: 1}, 0
     if isinstance(expr, ir.AffineConstantExpr):
-        return {} if expr.value == 0 else None
+        return {}, expr.value
     if not isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
         return None
-    left, right = _factors(expr.lhs), _factors(expr.rhs)
-    if isinstance(expr, ir.AffineMulExpr):
-        by = expr.rhs
-        if left is None or not isinstance(by, ir.AffineConstantExpr):
-            return None
-        return {loop: factor * by.value for loop, factor in left.items()}
+    left, right = loop_terms(expr.lhs), loop_terms(expr.rhs)
     if left is None or right is None:
         return None
-    return {loop: left.get(loop, 0) + right.get(loop, 0) for loop in {**left, **right}}
+    if isinstance(expr, ir.AffineMulExpr):
+        loops, by = left[0], right[1]
+        return None if right[0] else ({loop: n * by for loop, n in loops.items()}, left[1] * by)
+    loops = {loop: left[0].get(loop, 0) + right[0].get(loop, 0) for loop in {**left[0], **right[0]}}
+    return loops, left[1] + right[1]
+
+
+def sum_of_loops(factors: dict[int, int], more: int) -> ir.AffineExpr:
+    """What `loop_terms` reads."""
+    found = ir.AffineExpr.get_constant(more)
+    for loop, factor in factors.items():
+        found = ir.AffineExpr.get_add(found, ir.AffineExpr.get_dim(loop) * factor)
+    return found
 
 
 def num_dims(attribute: ir.Attribute) -> int:

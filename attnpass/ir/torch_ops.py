@@ -11,7 +11,7 @@ from .printed import torch_element, torch_shape, torch_tensor, with_torch_elemen
 from .queries import defining_op
 
 # What torch calls the types of elements, as numbers.
-CODES = {"si64": 4, "f16": 5, "f32": 6, "f64": 7, "bf16": 15}
+CODES = {"ui8": 0, "si8": 1, "si32": 3, "si64": 4, "f16": 5, "f32": 6, "f64": 7, "bf16": 15}
 
 
 def constant_number(value: ir.Value) -> int | float | None:
@@ -95,11 +95,18 @@ class TorchBuilder(Builder):
             value = self.op("aten.unsqueeze", kind, value, self.number(place))
         return value
 
+    def listed(self, numbers: Sequence[ir.Value]) -> ir.Value:
+        """A list of integers."""
+        list_of = ir.Type.parse("!torch.list<int>")
+        return self.create("torch.prim.ListConstruct", [list_of], numbers).results[0]
+
+    def numbers(self, *numbers: int) -> ir.Value:
+        """A list of constant integers."""
+        return self.listed([self.number(number) for number in numbers])
+
     def expanded(self, value: ir.Value, sizes: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
         """A tensor whose dims of size 1 are repeated to `sizes`; -1 stays as it is."""
-        list_of = ir.Type.parse("!torch.list<int>")
-        listed = self.create("torch.prim.ListConstruct", [list_of], sizes).results[0]
-        return self.op("aten.expand", kind, value, listed, self.truth(False))
+        return self.op("aten.expand", kind, value, self.listed(sizes), self.truth(False))
 
     def element_of(self, value: ir.Value, dim: int, place: int) -> ir.Value:
         """The part of a tensor at a place along a dim, which it keeps with size one."""

@@ -1,5 +1,5 @@
-"""attn-degenerate-loops: windows that stand at one place read the whole of their image, and nothing
-is added up over a dim of size 0."""
+"""attn-degenerate-loops: windows that stand at one place read the whole of their image, nothing is
+added up over a dim of size 0, and nothing is read backwards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, maps_of, ranked_shape, sizes_of
-from ..ir.maps import loop_factors
+from ..ir import Builder, element_type, maps_of, ranked_shape, sizes_of
+from ..ir.maps import loop_factors, loop_terms, sum_of_loops
 from ..passes import OpPass
 
 
@@ -22,11 +22,18 @@ class DegenerateLoops(OpPass):
 
     An op that adds up over a dim of size 0 (a product of 4 x 0 by 0 x 6) is what it adds to: of
     products and sums of several results IREE divides by that size, and crashes.
+
+    What an op reads from the last element to the first (`affine_map<(i) -> (-i + 7)>`), of dims of
+    known size, is turned before: IREE crashes where it looks for a convolution, and says of tiles
+    that they are too small.
     """
 
     name = "attn-degenerate-loops"
-    summary = "windows with one result along a dim, sums over dims of size 0"
-    mends = "convolutions with one result along a dim, and sums over dims of size 0, do not compile"
+    summary = "windows with one result along a dim, sums over dims of size 0, reads backwards"
+    mends = (
+        "convolutions with one result along a dim, sums over dims of size 0, and loops that read "
+        "backwards do not compile"
+    )
 
     def wanted(self, op: ir.Operation) -> bool:
         return op.name.startswith("linalg.") and len(op.results) > 0
@@ -42,6 +49,9 @@ class DegenerateLoops(OpPass):
             for result, start in zip(op.results, list(op.operands)[inputs:], strict=True):
                 result.replace_all_uses_with(start)
             return "is what it adds to: it goes over a dim of size 0"
+        turned = [number for number in range(inputs) if _turn(op, number)]
+        if turned:
+            return "what it reads backwards is turned before"
         cut = [
             number
             for number, by_dim in enumerate(factors[:inputs])
@@ -85,4 +95,40 @@ def _cut(
     if kept == list(read):
         return False
     op.operands[number] = Builder(op).extract_slice(value, [0] * len(kept), kept)
+    return True
+
+
+def _turn(op: ir.Operation, number: int) -> bool:
+    """Turns an operand along the dims that are read backwards alone; whether there are any."""
+    affine_maps, value = maps_of(op), op.operands[number]
+    terms = [loop_terms(result) for result in affine_maps[number].results]
+    shape = ranked_shape(value) if terms else ()
+    dims = {
+        dim: size
+        for dim, (found, size) in enumerate(zip(terms, shape, strict=True))
+        if found and found[0] and all(factor < 0 for factor in found[0].values())
+        if size is not None
+    }
+    if op.name != "linalg.generic" or not dims:
+        return False
+
+    def element(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        places = [inner.loop_index(dim) for dim in range(len(shape))]
+        for dim, size in dims.items():
+            places[dim] = inner.subi(inner.constant_index(size - 1), places[dim])
+        return inner.extract(value, places)
+
+    with op.location:
+        exprs = [
+            sum_of_loops({loop: -n for loop, n in found[0].items()}, dims[dim] - 1 - found[1])
+            if dim in dims and found is not None
+            else expr
+            for dim, (found, expr) in enumerate(
+                zip(terms, affine_maps[number].results, strict=True)
+            )
+        ]
+        affine_maps[number] = ir.AffineMap.get(affine_maps[number].n_dims, 0, exprs)
+        attributes = [ir.AffineMapAttr.get(one) for one in affine_maps]
+        op.attributes["indexing_maps"] = ir.ArrayAttr.get(attributes)
+    op.operands[number] = Builder(op).computed(sizes_of(value), element_type(value), element)
     return True

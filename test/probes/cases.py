@@ -414,6 +414,18 @@ PROBES = {
         inputs=[np.float32([4, 5, 6, 7, 8])],
         wanted=lambda: [np.float32([0, 4, 5, 6, 7])],
     ),
+    "rolls beyond a dim": Probe(
+        modules.ROLLED,
+        "attn-plain-pads",
+        inputs=[np.float32([4, 5, 6])],
+        wanted=lambda: [np.float32([6, 4, 5])],
+    ),
+    "pixels as parts of 255": Probe(
+        modules.PIXELS,
+        "attn-wide-bytes",
+        inputs=[np.array([0, 51, 204, 255], np.uint8)],
+        wanted=lambda: [np.float32([0, 0.2, 0.8, 1])],
+    ),
     "a window at one place": Probe(
         modules.POOLED,
         "attn-degenerate-loops",
@@ -429,6 +441,20 @@ PROBES = {
         inputs=[np.zeros(shape, np.float32) for shape in ((2, 0), (0, 3))]
         + [np.float32([[1, 2, 3]] * 2)],
         wanted=lambda: [np.float32([[1, 2, 3]] * 2)],
+    ),
+    "a branch by an element of 16 bits": Probe(
+        modules.BRANCH_BY_I16,
+        "attn-narrow-scalars",
+        inputs=[np.array([5, 5, -1], np.int16), np.float32([1, 2])],
+        wanted=lambda: [np.float32([1, 2])],
+    ),
+    "rows read backwards": Probe(
+        modules.BACKWARDS,
+        "attn-degenerate-loops",
+        FAILED,
+        inputs=[np.arange(80, dtype=np.float32).reshape(4, 20)],
+        wanted=lambda: [2 * np.arange(80).reshape(4, 20)[:, ::-1]],
+        error="inferred input/output operand",
     ),
     "samples beside an image": Probe(
         modules.SAMPLED,

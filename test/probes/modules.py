@@ -83,6 +83,25 @@ func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
 }
 """
 
+ROLLED = """
+func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
+  %4 = torch.constant.int 4
+  %0 = torch.constant.int 0
+  %by = torch.prim.ListConstruct %4 : (!torch.int) -> !torch.list<int>
+  %dims = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
+  %r = torch.aten.roll %x, %by, %dims : !torch.vtensor<[3],f32>, !torch.list<int>, !torch.list<int> -> !torch.vtensor<[3],f32>
+  return %r : !torch.vtensor<[3],f32>
+}
+"""
+
+PIXELS = """
+func.func @main(%x: !torch.vtensor<[4],ui8>) -> !torch.vtensor<[4],f32> {
+  %255 = torch.constant.float 255.0
+  %r = torch.aten.div.Scalar %x, %255 : !torch.vtensor<[4],ui8>, !torch.float -> !torch.vtensor<[4],f32>
+  return %r : !torch.vtensor<[4],f32>
+}
+"""
+
 POOLED = """
 func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
   %start = arith.constant dense<0.0> : tensor<1xf32>
@@ -93,6 +112,34 @@ func.func @main(%x: tensor<5xf32>, %w: tensor<3xf32>) -> tensor<1xf32> {
     linalg.yield %s : f32
   } -> tensor<1xf32>
   return %r : tensor<1xf32>
+}
+"""
+
+BRANCH_BY_I16 = """
+func.func @main(%x: tensor<3xi16>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  %2 = arith.constant 2 : index
+  %two = arith.constant 2 : i16
+  %a = tensor.extract %x[%2] : tensor<3xi16>
+  %c = arith.cmpi sge, %a, %two : i16
+  %r = scf.if %c -> tensor<2xf32> {
+    %z = arith.addf %y, %y : tensor<2xf32>
+    scf.yield %z : tensor<2xf32>
+  } else {
+    scf.yield %y : tensor<2xf32>
+  }
+  return %r : tensor<2xf32>
+}
+"""
+
+BACKWARDS = """
+func.func @main(%x: tensor<4x20xf32>) -> tensor<4x20xf32> {
+  %e = tensor.empty() : tensor<4x20xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, -n + 19)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x20xf32>) outs(%e : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x20xf32>
+  return %r : tensor<4x20xf32>
 }
 """
 

@@ -3,6 +3,8 @@
 
 // RUN: attn-opt %s --attn-degenerate-loops | FileCheck %s
 
+// CHECK: #[[FORWARDS:.*]] = affine_map<(d0, d1) -> (d0 * 2 + d1 + 1)>
+
 // CHECK-LABEL: func.func @convolved(
 // CHECK: %[[SLICE:.*]] = tensor.extract_slice %arg0[0, 0, 0, 0] [%{{.*}}, 8, 3, 4] [1, 1, 1, 1] : tensor<?x8x4x4xf32> to tensor<?x8x3x4xf32>
 // CHECK: linalg.conv_2d_nchw_fchw {dilations = dense<[1, 2]> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%[[SLICE]],
@@ -54,4 +56,53 @@ func.func @nothing(%x: tensor<4x0xf32>, %y: tensor<0x6xf32>, %start: tensor<4x6x
   %2 = linalg.matmul ins(%y, %z : tensor<0x6xf32>, tensor<6x6xf32>) outs(%none : tensor<0x6xf32>) -> tensor<0x6xf32>
   %3 = linalg.softmax dimension(1) ins(%z : tensor<6x6xf32>) outs(%z : tensor<6x6xf32>) -> tensor<6x6xf32>
   return %0, %1, %2, %3 : tensor<4x6xf32>, tensor<4xf32>, tensor<0x6xf32>, tensor<6x6xf32>
+}
+
+// What is read from the last element to the first is turned before; by two loops, too, but not where
+// one goes the other way, and not along a dim of unknown size.
+
+// CHECK-LABEL: func.func @backwards(
+// CHECK: %[[LAST:.*]] = arith.constant 19 : index
+// CHECK: %[[AT:.*]] = arith.subi %[[LAST]], %{{.*}} : index
+// CHECK: tensor.extract %arg0[%{{.*}}, %[[AT]]] : tensor<4x20xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[SAME:.*]], #[[SAME]]],
+func.func @backwards(%x: tensor<4x20xf32>) -> tensor<4x20xf32> {
+  %e = tensor.empty() : tensor<4x20xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, -n + 19)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x20xf32>) outs(%e : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x20xf32>
+  return %0 : tensor<4x20xf32>
+}
+
+// CHECK-LABEL: func.func @window(
+// CHECK: tensor.extract %arg0
+// CHECK: linalg.generic {indexing_maps = [#[[FORWARDS]],
+func.func @window(%x: tensor<8xf32>, %w: tensor<3xf32>, %start: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(y, i) -> (y * -2 - i + 6)>, affine_map<(y, i) -> (i)>, affine_map<(y, i) -> (y)>], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<8xf32>, tensor<3xf32>) outs(%start : tensor<3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+
+// CHECK-LABEL: func.func @both_ways(
+// CHECK-NOT: tensor.extract
+// CHECK: return
+func.func @both_ways(%x: tensor<5xf32>, %u: tensor<?xf32>, %start: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %w = arith.constant dense<2.0> : tensor<3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(y, i) -> (y - i + 2)>, affine_map<(y, i) -> (i)>, affine_map<(y, i) -> (y)>], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<5xf32>, tensor<3xf32>) outs(%start : tensor<3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<3xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(y) -> (-y + 2)>, affine_map<(y) -> (y)>], iterator_types = ["parallel"]} ins(%u : tensor<?xf32>) outs(%start : tensor<3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<3xf32>
+  return %0, %1 : tensor<3xf32>, tensor<3xf32>
 }

@@ -14,3 +14,65 @@ func.func @main(%a: !torch.vtensor<[3],i1>, %b: !torch.vtensor<[2,1],i1>, %c: !t
   %1 = torch.aten.__and__.Scalar %c, %3 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
   return %0, %1 : !torch.vtensor<[2,3],i1>, !torch.vtensor<[3],si64>
 }
+
+// So do those of other operators, for which the dialect has no op; what it does not know stays.
+
+// CHECK-LABEL: func.func @operators(
+// CHECK-SAME: %[[A:[^:]*]]: !torch.vtensor<[3],si64>, %[[B:[^:]*]]: !torch.vtensor<[3],si64>
+// CHECK: torch.aten.bitwise_xor.Tensor %[[A]], %[[B]]
+// CHECK: torch.aten.bitwise_left_shift.Tensor %[[A]], %[[B]]
+// CHECK: torch.aten.sub.Tensor %[[B]], %[[A]], %int1
+// CHECK: torch.operator "torch.aten.foo"
+// CHECK-NOT: torch.operator
+func.func @operators(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>) -> (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) {
+  %1 = torch.constant.int 1
+  %x = torch.operator "torch.aten.__xor__.Tensor"(%a, %b) : (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64>
+  %y = torch.operator "torch.aten.__lshift__.Tensor"(%a, %b) : (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64>
+  %z = torch.operator "torch.aten.rsub.Tensor"(%a, %b, %1) : (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.int) -> !torch.vtensor<[3],si64>
+  %w = torch.operator "torch.aten.foo"(%a, %b) : (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64>
+  return %x, %y, %z, %w : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>
+}
+
+// Squeezes of several dims are one after the other, the last first; those of unknown sizes stay.
+// Norms that PyTorch decomposes are whole again, where nothing reads what they would store.
+
+// CHECK-LABEL: func.func @decomposed(
+// CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[1,3,1,4],f32>, %[[W:[^:]*]]: !torch.vtensor<[3],f32>
+// CHECK: %[[LAST:.*]] = torch.aten.squeeze.dim %[[X]], %int2{{.*}} -> !torch.vtensor<[1,3,4],f32>
+// CHECK: %[[NONE:.*]] = torch.aten.squeeze.dim %[[LAST]], %int0{{.*}} -> !torch.vtensor<[3,4],f32>
+// CHECK: %[[NORM:.*]] = torch.aten.batch_norm %[[X]], %[[W]], %[[W]], %[[W]], %[[W]], %false
+// CHECK: %[[GROUPS:.*]] = torch.aten.group_norm %[[X]], %int3{{[^,]*}}, %[[W]], %[[W]]
+// CHECK: torch.aten.group_norm %[[X]], %int3{{[^,]*}}, %none, %none
+// CHECK: return %[[NONE]], %[[NORM]], %[[GROUPS]]
+func.func @decomposed(%x: !torch.vtensor<[1,3,1,4],f32>, %w: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[3,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>) {
+  %0 = torch.constant.int 0
+  %-1 = torch.constant.int -1
+  %-2 = torch.constant.int -2
+  %none = torch.constant.none
+  %true = torch.constant.bool true
+  %small = torch.constant.float 1.0e-05
+  %dims = torch.prim.ListConstruct %0, %-2, %-1 : (!torch.int, !torch.int, !torch.int) -> !torch.list<int>
+  %s = torch.operator "torch.aten.squeeze.dims"(%x, %dims) : (!torch.vtensor<[1,3,1,4],f32>, !torch.list<int>) -> !torch.vtensor<[3,4],f32>
+  %b:3 = torch.operator "torch.aten._native_batch_norm_legit_no_training"(%x, %w, %w, %w, %w, %small, %small) : (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.float, !torch.float) -> (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[0],f32>)
+  %n:3 = torch.operator "torch.aten._native_batch_norm_legit.no_stats"(%x, %w, %w, %true, %small, %small) : (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.bool, !torch.float, !torch.float) -> (!torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>)
+  %i = torch.aten.instance_norm %x, %none, %none, %none, %none, %true, %small, %small, %true : !torch.vtensor<[1,3,1,4],f32>, !torch.none, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[1,3,1,4],f32>
+  return %s, %b#0, %n#0, %i : !torch.vtensor<[3,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>, !torch.vtensor<[1,3,1,4],f32>
+}
+
+// CHECK-LABEL: func.func @stays(
+// CHECK: torch.operator "torch.aten.squeeze.dims"
+// CHECK: torch.operator "torch.aten._native_batch_norm_legit_no_training"
+// CHECK: torch.operator "torch.aten._native_batch_norm_legit.no_stats"
+// CHECK: torch.aten.instance_norm
+func.func @stays(%x: !torch.vtensor<[?,3,4],f32>, %w: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[?,3,4],f32>) {
+  %0 = torch.constant.int 0
+  %true = torch.constant.bool true
+  %none = torch.constant.none
+  %small = torch.constant.float 1.0e-05
+  %dims = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
+  %s = torch.operator "torch.aten.squeeze.dims"(%x, %dims) : (!torch.vtensor<[?,3,4],f32>, !torch.list<int>) -> !torch.vtensor<[?,3,4],f32>
+  %b:3 = torch.operator "torch.aten._native_batch_norm_legit_no_training"(%x, %w, %w, %w, %w, %small, %small) : (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.float, !torch.float) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[0],f32>)
+  %n:3 = torch.operator "torch.aten._native_batch_norm_legit.no_stats"(%x, %w, %w, %true, %small, %small) : (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.bool, !torch.float, !torch.float) -> (!torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>)
+  %i = torch.aten.instance_norm %x, %w, %none, %none, %none, %true, %small, %small, %true : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[?,3,4],f32>
+  return %s, %b#1, %n#0, %i : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[?,3,4],f32>
+}

@@ -168,3 +168,77 @@ def test_numbers(name: str, level: str) -> None:
             assert not got.any()
             continue
         assert rel_error(got, right) < (5e-3 if got.dtype == np.float16 else 2e-5)
+
+
+BACKWARDS = """
+func.func @window(%x: tensor<9xf32>, %w: tensor<3xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(y, i) -> (y * -2 - i + 8)>,
+      affine_map<(y, i) -> (i)>, affine_map<(y, i) -> (y)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<9xf32>, tensor<3xf32>) outs(%start : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+func.func @rows(%x: tensor<4x20xf32>, %y: tensor<20x?xf32>) -> tensor<4x20xf32> {
+  %e = tensor.empty() : tensor<4x20xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, -n + 19)>,
+      affine_map<(m, n) -> (-n + 19, m)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<4x20xf32>, tensor<20x?xf32>) outs(%e : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x20xf32>
+  return %r : tensor<4x20xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_what_is_read_backwards(level: str) -> None:
+    vmfb = compile_text(BACKWARDS, mode="cost", flags=[f"--iree-opt-level={level}"])
+    x, w, start = random(9), random(3), random(4)
+    turned = x[::-1].astype(np.float64)
+    wanted = [start[y] + turned[2 * y : 2 * y + 3] @ w for y in range(4)]
+    assert rel_error(run_module(vmfb, [x, w, start], "window"), np.array(wanted)) < 1e-6
+    x, y = random(4, 20), random(20, 4)
+    assert np.array_equal(run_module(vmfb, [x, y], "rows"), x[:, ::-1] - y[::-1].T)
+
+
+def branch(name: str, kind: str, predicate: str, least: str) -> str:
+    """Doubles what it is given where the last of three elements passes."""
+    compare = "arith.cmpi" if kind.startswith("i") else "arith.cmpf"
+    return f"""
+func.func @{name}(%x: tensor<3x{kind}>, %y: tensor<2xf32>) -> tensor<2xf32> {{
+  %last = arith.constant 2 : index
+  %least = arith.constant {least} : {kind}
+  %a = tensor.extract %x[%last] : tensor<3x{kind}>
+  %c = {compare} {predicate}, %a, %least : {kind}
+  %r = scf.if %c -> tensor<2xf32> {{
+    %z = arith.addf %y, %y : tensor<2xf32>
+    scf.yield %z : tensor<2xf32>
+  }} else {{
+    scf.yield %y : tensor<2xf32>
+  }}
+  return %r : tensor<2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_branches_by_elements_of_few_bits(level: str) -> None:
+    kinds = {"i8": np.int8, "i16": np.int16, "f16": np.float16}
+    text = "".join(
+        branch(kind, kind, "sge" if kind.startswith("i") else "oge", "-2" + ".0" * (kind == "f16"))
+        for kind in kinds
+    )
+    vmfb = compile_text(text, mode="cost", flags=[f"--iree-opt-level={level}"])
+    y = np.float32([1, 3])
+    for name, kind in kinds.items():
+        for last in (-5, -2, 1):
+            got = run_module(vmfb, [np.array([0, 0, last], kind), y], name)
+            assert np.array_equal(got, 2 * y if last >= -2 else y), (name, last)

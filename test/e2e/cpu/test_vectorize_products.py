@@ -597,3 +597,45 @@ def test_steps() -> None:
         exact = x.astype(np.float64)
         wanted = exact / np.sqrt((exact**2).sum(0 if case.down else 1, keepdims=True))
         assert rel_error(run_module(vmfb, [x], name), wanted) < 1e-6, name
+
+
+_CROSSED = """
+func.func @crossed(%x: tensor<?x8x8xf32>, %w: tensor<8xf32>, %u: tensor<?xf32>) -> tensor<8x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(a, b, k) -> (k, a, b)>,
+      affine_map<(a, b, k) -> (a)>, affine_map<(a, b, k) -> (k)>, affine_map<(a, b, k) -> (a, b)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w, %u : tensor<?x8x8xf32>, tensor<8xf32>, tensor<?xf32>)
+      outs(%f : tensor<8x8xf32>) {
+  ^bb0(%a: f32, %v: f32, %n: f32, %o: f32):
+    %q = math.rsqrt %n : f32
+    %h = arith.mulf %a, %q : f32
+    %m = arith.addf %h, %v : f32
+    %c = math.absf %m : f32
+    %y = arith.addf %c, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<8x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%s : tensor<8x8xf32>)
+      outs(%e : tensor<8x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %c = math.sqrt %a : f32
+    linalg.yield %c : f32
+  } -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}
+"""
+
+
+def test_sums_down_columns_by_a_vector_along_them() -> None:
+    """As a norm over the batch behind a group norm has them: these keep IREE's steps."""
+    vmfb = compile_text(_CROSSED, mode="cost", flags=["--iree-llvmcpu-target-cpu=host"])
+    random = np.random.default_rng(5)
+    for count in (1, 6, 17):
+        x = random.standard_normal((count, 8, 8), np.float32)
+        w, u = np.arange(8, dtype=np.float32), np.arange(1, count + 1, dtype=np.float32)
+        terms = x.astype(np.float64) / np.sqrt(u)[:, None, None] + w[:, None]
+        wanted = np.sqrt(np.abs(terms).sum(0))
+        assert rel_error(run_module(vmfb, [x, w, u], "crossed"), wanted) < 1e-6, count

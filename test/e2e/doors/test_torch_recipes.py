@@ -489,3 +489,48 @@ def test_arithmetic_on_sizes() -> None:
         given = *(torch.randn(size, 4) for size in sizes[:2]), torch.randn(sizes[2:])
         for got, wanted in zip(fast(*given), Sizes()(*given), strict=True):
             torch.testing.assert_close(got, wanted)
+
+
+def test_bytes_rolls_and_operators_that_were_imported() -> None:
+    """Results of bytes are compared by their bits: the program's have no sign."""
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+
+    def shapes(pixels: Any, signed: Any, x: Any, y: Any) -> Any:
+        wide = (pixels / 255, pixels * 0.5, pixels > 127, pixels.clamp(3.5, 100.7), pixels.sum())
+        narrow = (pixels + 200, pixels - 200, pixels // 3, pixels % 7, -pixels, pixels.amax(1))
+        most, sorted_ = pixels.max(1), pixels.sort(1)
+        bytes_ = (*narrow, signed // 3, signed % 3, *most, *sorted_)
+        rolls = (x.roll(4, 0), x.roll(-3, 0), x.roll((7, -9), (0, 1)), x.roll(20), x.roll(-1, 1))
+        return *wide, *bytes_, x.clamp(-1.5, 2.5), *rolls, x ^ y, x << 2, x << y, torch.rsub(x, y)
+
+    pixels = torch.arange(0, 256, 17, dtype=torch.uint8).view(2, 8).flip(1)
+    signed = torch.arange(-128, 128, 16).to(torch.int8)
+    inputs = (pixels, signed, torch.arange(15).view(3, 5) - 7, torch.arange(15).view(3, 5) % 4)
+    fast = attnpass.torch.compile(aot.export(torch.export.export(Of(shapes), inputs)))
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        same = wanted.view(torch.int8) if wanted.dtype == torch.uint8 else wanted
+        torch.testing.assert_close(got.view(same.dtype) if same is not wanted else got, same)
+
+
+@pytest.mark.parametrize("is_decomposed", [False, True])
+def test_squeezes_and_norms_that_were_imported(is_decomposed: bool) -> None:
+    """As PyTorch exports them, and as its `run_decompositions()` writes them."""
+    aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
+
+    def shapes(x: Any, image: Any, mean: Any, grid: Any) -> Any:
+        squeezed = x.squeeze((0, 2)), x.squeeze((1, -2)), x.squeeze((1, 3))
+        means = F.batch_norm(image, mean, mean * mean + 1, mean, mean)
+        norms = F.instance_norm(image), F.instance_norm(image, weight=mean, bias=mean)
+        plain = F.batch_norm(image, mean, mean * mean + 1)
+        return *squeezed, means, *norms, plain, F.grid_sample(image, grid, align_corners=False)
+
+    inputs = (
+        *(torch.randn(1, 3, 1, 4), torch.randn(2, 3, 5, 4), torch.randn(3)),
+        torch.rand(2, 3, 3, 2) - 0.5,
+    )
+    program = torch.export.export(Of(shapes), inputs)
+    fast = attnpass.torch.compile(
+        aot.export(program.run_decompositions() if is_decomposed else program)
+    )
+    for got, wanted in zip(fast(*inputs), shapes(*inputs), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)

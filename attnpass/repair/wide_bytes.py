@@ -1,0 +1,87 @@
+"""attn-wide-bytes: what PyTorch computes of bytes is computed in 32 bits."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from ..ir import defining_op, next_op
+from ..ir.printed import torch_element, with_torch_element
+from ..ir.torch_ops import TorchBuilder, constant_number
+from ..passes import OpPass
+
+_ATEN = "torch.aten."
+_WIDE = "si32"
+_COMPARISONS = ("gt", "ge", "lt", "le", "eq", "ne")
+_BOUNDS = ("clamp", "clamp_min", "clamp_max")
+_QUOTIENTS = ("div", "floor_divide", "remainder", "fmod")
+_SUMS = ("sum", "cumsum", "prod", "mean")
+# What asks for a sign, or has no program of bytes.
+_COMPUTED = {
+    *("add", "sub", "rsub", "mul", "pow", "square", "abs", "maximum", "minimum"),
+    *("amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "sort", "argsort", "topk"),
+    *("logical_not", "logical_and", "logical_or", "logical_xor"),
+    *(*_COMPARISONS, *_BOUNDS, *_QUOTIENTS, *_SUMS),
+}
+
+
+class WideBytes(OpPass):
+    """Has ops on unsigned bytes read 32 bits, and makes bytes of their results again; quotients of
+    bytes with a sign, too. Integers that are bounded by floats become floats first.
+
+    IREE 3.13 imports bytes as if they had a sign (of `x / 255` a half is below 0), or has no
+    program of them. What moves bytes, and what asks for no sign, stays. Works on the torch dialect,
+    before IREE imports it; the door for PyTorch has done so.
+    """
+
+    name = "attn-wide-bytes"
+    summary = "PyTorch's bytes are computed in 32 bits"
+    phase = "start"
+    mends = "unsigned bytes of PyTorch are computed as if they had a sign, or do not compile"
+
+    def wanted(self, op: ir.Operation) -> bool:
+        return _word(op) in _COMPUTED and bool(_narrow(op))
+
+    def change(self, op: ir.Operation) -> str:
+        build, word = TorchBuilder(op), _word(op)
+        kind = _narrow(op)
+        for place, operand in enumerate(op.operands):
+            element = torch_element(operand.type)
+            if element == kind:
+                op.operands[place] = build.in_type(operand, _wider(op, kind))
+            elif kind == "ui8" and word in (*_COMPARISONS, *_BOUNDS):
+                number = constant_number(operand)
+                if isinstance(number, int) and not 0 <= number < 256:
+                    # PyTorch takes what bytes are compared with for a byte.
+                    op.operands[place] = build.number(number % 256)
+        behind = TorchBuilder(next_op(op))
+        for result in op.results:
+            if torch_element(result.type) == kind:
+                old = result.type
+                result.set_type(with_torch_element(old, _WIDE))
+                narrow = behind.in_type(result, kind)
+                result.replace_all_uses_except(narrow, defining_op(narrow))
+        return "computes with 32 bits"
+
+
+def _word(op: ir.Operation) -> str:
+    """`add` of `torch.aten.add.Tensor`; '' for an op that is none of aten's."""
+    return op.name[len(_ATEN) :].partition(".")[0] if op.name.startswith(_ATEN) else ""
+
+
+def _narrow(op: ir.Operation) -> str:
+    """The element type of the operands that are to be wider; '' where there are none."""
+    given = [torch_element(operand.type) for operand in op.operands]
+    made = [torch_element(result.type) for result in op.results]
+    if "ui8" in given:
+        # Sums are told the type of their results.
+        return "" if _word(op) in _SUMS and "ui8" in made else "ui8"
+    if _word(op) in _QUOTIENTS and "si8" in given and made == ["si8"]:
+        return "si8"
+    is_cut = _word(op) in _BOUNDS and made[0] == "f32" and given[0] in ("si8", "si32", "si64")
+    return given[0] if is_cut else ""
+
+
+def _wider(op: ir.Operation, kind: str) -> str:
+    made = torch_element(op.results[0].type)
+    is_cut = _word(op) in _BOUNDS and made == "f32"
+    return made if is_cut else _WIDE
