@@ -129,7 +129,7 @@ def _has_open_steps(op: ir.Operation) -> bool:
         loop: size
         for value, dims in loops_read(op)
         for loop, size in zip(dims, ranked_shape(value), strict=True)
-    }
+    } or dict(enumerate(ranked_shape(op.operands[len(op.operands) - 1])))  # A fill has no maps.
     return any(
         # One element is no part of a step: IREE's passes crash on kernels of nothing else.
         step > 1 and sizes.get(loop) != 1 and (not sizes.get(loop) or (sizes[loop] or 0) % step)
