@@ -20,7 +20,6 @@ _KNOWN = {
     "torch.aten.__xor__.Tensor": "aten.bitwise_xor.Tensor",
     "torch.aten.__lshift__.Tensor": "aten.bitwise_left_shift.Tensor",
     "torch.aten.__rshift__.Tensor": "aten.bitwise_right_shift.Tensor",
-    "torch.aten.grid_sampler_2d": "aten.grid_sampler",
 }
 
 
@@ -105,9 +104,18 @@ def _group_norm(build: TorchBuilder, op: ir.Operation, *given: ir.Value) -> ir.V
     return build.op("aten.group_norm", kind, x, build.size_of(x, 1), *given, build.truth(False))
 
 
+def _samples(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
+    """Not cubic ones, which the import takes for others."""
+    mode = constant_number(op.operands[2])
+    return (
+        build.op("aten.grid_sampler", op.results[0].type, *op.operands) if mode in (0, 1) else None
+    )
+
+
 _OTHERS: dict[str, Callable[[TorchBuilder, ir.Operation], ir.Value | None]] = {
     "torch.aten.rsub.Tensor": _subtraction,
     "torch.aten.squeeze.dims": _squeeze,
+    "torch.aten.grid_sampler_2d": _samples,
     "torch.aten._native_batch_norm_legit_no_training": _batch_norm,
     "torch.aten._native_batch_norm_legit.no_stats": _norm_of_one_batch,
     _INSTANCE_NORM: _instance_norm,

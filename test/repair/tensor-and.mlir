@@ -76,3 +76,17 @@ func.func @stays(%x: !torch.vtensor<[?,3,4],f32>, %w: !torch.vtensor<[3],f32>) -
   %i = torch.aten.instance_norm %x, %w, %none, %none, %none, %true, %small, %small, %true : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[3],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[?,3,4],f32>
   return %s, %b#1, %n#0, %i : !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[0],f32>, !torch.vtensor<[?,3,4],f32>, !torch.vtensor<[?,3,4],f32>
 }
+
+// Of samples of grids the import knows two ways, and takes cubic ones for others.
+// CHECK-LABEL: func.func @samples(
+// CHECK: torch.aten.grid_sampler %
+// CHECK: torch.operator "torch.aten.grid_sampler_2d"
+func.func @samples(%x: !torch.vtensor<[1,2,5,8],f32>, %g: !torch.vtensor<[1,3,4,2],f32>) -> (!torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[1,2,3,4],f32>) {
+  %near = torch.constant.int 1
+  %cubic = torch.constant.int 2
+  %zeros = torch.constant.int 0
+  %no = torch.constant.bool false
+  %a = torch.operator "torch.aten.grid_sampler_2d"(%x, %g, %near, %zeros, %no) : (!torch.vtensor<[1,2,5,8],f32>, !torch.vtensor<[1,3,4,2],f32>, !torch.int, !torch.int, !torch.bool) -> !torch.vtensor<[1,2,3,4],f32>
+  %b = torch.operator "torch.aten.grid_sampler_2d"(%x, %g, %cubic, %zeros, %no) : (!torch.vtensor<[1,2,5,8],f32>, !torch.vtensor<[1,3,4,2],f32>, !torch.int, !torch.int, !torch.bool) -> !torch.vtensor<[1,2,3,4],f32>
+  return %a, %b : !torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[1,2,3,4],f32>
+}
