@@ -36,7 +36,7 @@ class AssembleKernels(Pass):
 
     name = "attn-assemble-kernels"
     summary = "CUDA: kernels are assembled when they are compiled, not when they are loaded"
-    why = "the driver compiles PTX when a module is loaded"
+    why = "IREE hands PTX alone to the driver, which compiles it when a module is loaded"
     phase = "hal"
     backends = ("cuda",)
 

@@ -28,7 +28,7 @@ class SpinWaits(OpPass):
     summary = "CUDA: calls ask for some ms whether the GPU is done, then sleep"
     phase = "hal"
     backends = ("cuda",)
-    why = "a thread that the driver wakes runs again long after the GPU's last kernel"
+    why = "a thread that IREE's CUDA driver wakes runs again long after the GPU's last kernel"
     kind = "wait"
 
     def wanted(self, op: ir.Operation) -> bool:
