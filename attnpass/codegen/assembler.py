@@ -129,8 +129,8 @@ def _number(arch: str) -> int:
 
 def fat_binary(machine_code: bytes, ptx: bytes) -> bytes:
     """What a CUDA driver takes the machine code from where the GPU is the PTX's, and compiles the
-    PTX elsewhere. As NVIDIA's `nvFatbin` lays it out: a header, then parts of 8 bytes each, which
-    begin with their kind, size and architecture."""
+    PTX elsewhere. As NVIDIA's `nvFatbin` lays it out: a header, then parts, each of whole 8
+    bytes, which begin with their kind, size and architecture."""
     arch = _number(arch_of(ptx))
     major, minor = ptx.partition(b".version ")[2].split(maxsplit=1)[0].split(b".")
     parts = _part(_MACHINE_CODE, machine_code, arch, _ELF_VERSION)

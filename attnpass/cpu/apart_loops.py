@@ -22,6 +22,7 @@ from ..machines.cpu.workgroups import divisors
 from .lowering import lower_vectors, tile, vectorize
 from .product_loops import known, sums_products_in_f32
 from .vectors import Vectors
+from .window_loops import places
 
 # Rows, and columns, whose sums stay in registers, by the lanes of one, matrices of a vector, a line
 # of the cache, and multiplications of a workgroup, about.
@@ -97,11 +98,9 @@ class _ApartLoops:
 
     def __init__(self, products: ApartProducts):
         self.products, self.facts = products, products.facts
-        self.rows, self.columns = self._places(self.facts.m), self._places(self.facts.n)
-
-    def _places(self, loops: Sequence[int]) -> list[dict[int, int]]:
-        sizes = [range(self.products.size(loop)) for loop in loops]
-        return [dict(zip(loops, each, strict=True)) for each in itertools.product(*sizes)]
+        self.rows, self.columns = (
+            places(loops, products.size) for loops in (self.facts.m, self.facts.n)
+        )
 
     def emit(self) -> ir.Value:
         """The op's result."""
@@ -142,8 +141,8 @@ class _ApartLoops:
             return v.loop(0, self.products.size(loops[0]), 1, sums, inner)
         (width,) = sums[0].type.shape
         left, right = (
-            [self.read(v, number, dims, known, at, first, width) for known in places]
-            for number, dims, places in (
+            [self.read(v, number, dims, known, at, first, width) for known in several]
+            for number, dims, several in (
                 (0, self.facts.left, self.rows),
                 (1, self.facts.right, self.columns),
             )

@@ -9,7 +9,7 @@ and reads a vector of weights for each; a product of patches writes each pixel o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -157,6 +157,12 @@ def _shared_out(vectors: list[tuple[int, int]], count: int) -> list[list[tuple[i
     return found
 
 
+def places(loops: Sequence[int], size: Callable[[int], int]) -> list[dict[int, int]]:
+    """The indices of these loops, of the known sizes that `size` gives, by loop."""
+    every = itertools.product(*(range(size(loop)) for loop in loops))
+    return [dict(zip(loops, each, strict=True)) for each in every]
+
+
 class WindowLoops:
     """The vector code of a tile of a convolution, of some channels and lines of the result."""
 
@@ -172,9 +178,7 @@ class WindowLoops:
         self.written = self._places(taps)
 
     def _places(self, loops: Sequence[int]) -> list[dict[int, int]]:
-        """The indices of these loops, of known sizes, by loop."""
-        sizes = [range(self.conv.sizes[loop]) for loop in loops]
-        return [dict(zip(loops, each, strict=True)) for each in itertools.product(*sizes)]
+        return places(loops, self.conv.sizes.__getitem__)
 
     def emit(self) -> ir.Value:
         """The op's result."""

@@ -1,5 +1,5 @@
-"""Elementwise kernels that read several elements at computed places: windows of images, pixels
-between pixels."""
+"""Elementwise kernels that read elements at computed places: windows of images, pixels between
+pixels, lines that are turned around or filled up."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def read(
     if (refusal := lane_bodies.why_not(op)) is not None:
         return refusal
     reads = len(lane_bodies.extracts(op))
-    alone = reads == 1 and len(sizes) > 1
-    if not reads or (reads == 1 and not alone):
-        return Refusal("it reads no elements")
-    loops = range(len(sizes) - 1) if alone else [_shared_loop(op, len(sizes))]
+    if not reads or (reads == 1 and len(sizes) == 1):
+        return Refusal("it has no lines whose elements are read at computed places")
+    # One element has nothing to share: a thread makes those of any lines, for loads at once.
+    loops = range(len(sizes) - 1) if reads == 1 else [_shared_loop(op, len(sizes))]
     ways = [
         (count, loop)
         for loop in loops
