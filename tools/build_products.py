@@ -39,8 +39,8 @@ NVRTC = (12, 8)
 ELEMENTS = ("f16", "bf16", "f8E4M3FN")
 ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid")
 OTHERS = ("none", "add", "multiply")
-# Bytes of five descriptors for the memory engine.
-DESCRIPTORS = 640
+# Bytes of a descriptor for the memory engine, and of the five of most kernels.
+DESCRIPTOR, DESCRIPTORS = 128, 640
 # Bytes of the biases of a tile, for each of two warpgroups.
 BIASES = 1024
 # The tiles of `turned`: blocks of 128 columns, blocks of rows, and rows of each; two blocks at
@@ -94,6 +94,8 @@ GENERAL = tuple(Behind(False, name, general=True) for name in ("clamp", "gelu", 
 GENERAL_GATED = tuple(Behind(False, name, "none", True, True) for name in ("gelu", "sigmoid"))
 WIDE = Behind(False, "clamp", general=True, wide=True)
 GENERAL_CONSTANTS = ("flags", "share", "alpha", "beta", "slope", "cube")
+# Columns of the second and third product.
+JOINED_CONSTANTS = ("n2", "n3")
 # Of batches: where products, rows and parts of the result's columns lie, in 16 bytes.
 BATCH_CONSTANTS = (
     *("inner", "outer", "bias_step", "factor_step"),
@@ -108,7 +110,8 @@ class ProductVariant:
     """One kernel to build: `product` in tiles of `columns`, `turned` in tiles of BLOCKS, or, up to
     `rows`, `streamed` and, of batches, `few_rows` and `narrow`; `weights` lie as (n, k) or (k, n).
     `written` is the type of the result. `batched`: of many products, each with its own operands, by
-    strides. `grouped`: rows lie group by group, and each group has its own weights."""
+    strides. `grouped`: rows lie group by group, and each group has its own weights. `joined`: so
+    many products of the same rows."""
 
     source: str
     element: str
@@ -120,6 +123,7 @@ class ProductVariant:
     written: str = ""
     batched: bool = False
     grouped: bool = False
+    joined: int = 0
 
     @property
     def name(self) -> str:
@@ -128,6 +132,7 @@ class ProductVariant:
         size += f"_{self.cluster}x{self.macros['RESIDENT']}" if self.source == "streamed" else ""
         size = f"batched_{size}" if self.batched else size
         size = f"grouped_{size}" if self.grouped else size
+        size = f"joined{self.joined}_{size}" if self.joined else size
         lie = ["kn"] if self.weights == "kn" else []
         kinds = [self.element, *([self.written] if self.written else [])]
         return "_".join(["product", *kinds, size, *lie, *self.behind.words])
@@ -153,6 +158,7 @@ class ProductVariant:
             "SCRATCH": int(not self.rows),
             "BATCHED": int(self.batched),
             "GROUPED": int(self.grouped),
+            "JOINED": self.joined,
             **self.macros,
         }
 
@@ -176,7 +182,13 @@ class ProductVariant:
             ends = 64 * macros["GROUPS"] + macros["ROWS"]
             return 1023 + stages * 128 * macros["LINES"] * ends
         tiles = stages * (16384 + self.columns * 128) + 32768
-        return 1023 + tiles + DESCRIPTORS + 8 * (2 * stages + 4) + BIASES
+        return 1023 + tiles + self.descriptors + 8 * (2 * stages + 4) + BIASES
+
+    @property
+    def descriptors(self) -> int:
+        """Bytes of those that a workgroup has: of joined products for the rows, and for weights and
+        result of each."""
+        return DESCRIPTOR * (1 + 2 * self.joined) if self.joined else DESCRIPTORS
 
 
 ELEMENTWISE = (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED)
@@ -190,7 +202,15 @@ def variants() -> list[ProductVariant]:
     many = [one for kind in kinds for one in [*tiles(kind), *few(kind)] if is_batched(one)]
     many = [replace(one, batched=True) for one in many]
     parted = [replace(one, grouped=True) for one in wide if is_grouped(one)]
-    return [*(one for one in wide if not is_replaced(one)), *narrow, *many, *parted]
+    beside = [replace(one, joined=count) for one in wide if is_joined(one) for count in (2, 3)]
+    return [*(one for one in wide if not is_replaced(one)), *narrow, *many, *parted, *beside]
+
+
+def is_joined(variant: ProductVariant) -> bool:
+    """Whether there is such a kernel for several products: each has a bias or none."""
+    if variant.source == "streamed":
+        return variant.behind == GENERAL[0]
+    return variant.behind == BIAS and variant.columns != 128
 
 
 def is_grouped(variant: ProductVariant) -> bool:
@@ -326,6 +346,7 @@ def build(variant: ProductVariant) -> Entry:
     image = assemble(variant.name, ptx)
     headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
     headers += ("groups.h",) if variant.grouped else ()
+    headers += ("joined.h",) if variant.joined else ()
     sources = sorted({f"{variant.source}.cu", *headers})
     hashed = hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources))
     entry = {
@@ -344,15 +365,17 @@ def build(variant: ProductVariant) -> Entry:
         **{key: value for key, value in asdict(variant.behind).items() if key != "wide"},
         "batched": variant.batched,
         "grouped": variant.grouped,
-        "scratch_per_workgroup": 0 if variant.rows else DESCRIPTORS,
+        "joined": variant.joined,
+        "scratch_per_workgroup": 0 if variant.rows else variant.descriptors,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 384,
         "constants": " ".join(
             (
                 *("m", "n", "k"),
-                *(GENERAL_CONSTANTS if variant.behind.general else ()),
+                *(GENERAL_CONSTANTS if variant.behind.general and not variant.joined else ()),
                 *(BATCH_CONSTANTS if variant.batched else ()),
                 *(("groups",) if variant.grouped else ()),
+                *((*JOINED_CONSTANTS[: variant.joined - 1], "biased") if variant.joined else ()),
                 *(("division",) if variant.source == "streamed" else ()),
             )
         ),

@@ -35,7 +35,7 @@ def _binary(name: str) -> Callable[[ScalarBuilder, ir.Value, ir.Value | float], 
     return create
 
 
-def _is_before(value: ir.Value, anchor: ir.Operation) -> bool:
+def is_before(value: ir.Value, anchor: ir.Operation) -> bool:
     """Whether a value is defined before an op; outside of the op's block it is taken to be."""
     op = defining_op(value)
     return (
@@ -49,7 +49,7 @@ def _raised(size: ir.Value, anchor: ir.Operation) -> bool:
     op = defining_op(size)
     if op is None or not op.name.startswith(_OF_SIZES):
         return False
-    below = [value for value in op.operands if not _is_before(value, anchor)]
+    below = [value for value in op.operands if not is_before(value, anchor)]
     if not all(_raised(value, anchor) for value in below):
         return False
     op.move_before(anchor)
@@ -72,7 +72,7 @@ class ScalarBuilder:
         moves down in its block to those that cannot be."""
         anchor = self.anchor
         for size in sizes:
-            if not _is_before(size, anchor) and not _raised(size, anchor):
+            if not is_before(size, anchor) and not _raised(size, anchor):
                 op = defining_op(size)
                 anchor = anchor if op is None else next_op(op)
         return type(self)(anchor, self.location)

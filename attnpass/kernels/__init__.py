@@ -75,9 +75,10 @@ class ProductOffer(AnyOffer):
 
     also: tuple[ir.Operation, ...] = ()
 
-    def replace(self, facts: ProductFacts) -> ir.Operation:
+    def replace(self, facts: ProductFacts) -> Sequence[ir.Operation]:
         """Makes the users of the last op that the kernel takes, in a current context, read its
-        result, which has the same type; returns that op, which is left without uses."""
+        result, which has the same type; of several products of each of them. Returns these ops,
+        which are left without uses."""
         raise NotImplementedError
 
 

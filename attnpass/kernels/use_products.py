@@ -40,7 +40,7 @@ def use_products(module: ir.Operation, target: Target | None, mode: str, report:
         for each in offer.also if facts.groups else (op, *offer.also):
             report.record(each, "kernel", str(offer), kind=_KIND)
         done.update(offer.also)
-        taken.append(offer.replace(facts))
+        taken += offer.replace(facts)
     erase_dead(taken)
     return bool(taken)
 

@@ -2,7 +2,8 @@
 
 A product is rows x depth times weights stored (columns, depth), with what models do behind it:
 bias, GELU (erf or tanh), SiLU, times a tensor or the product with other weights, plus a residual;
-sums in f32, rounded to its type; in batches each product has its own weights. Weights may be stored
+sums in f32, rounded to its type; in batches each product has its own weights. `beside` are further
+products of the same rows, which a kernel computes in one launch. Weights may be stored
 (depth, columns), results of sequences written with heads of 64 columns in front of rows, or
 transposed. `right` cases have odd sizes, and run three times: the bits must
 be the same. `timed` cases are those of whole blocks, `few` are of few rows and have their operands
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.device import gpu, load, to_iree, to_torch, torch_type
+from bench.device import gpu, load, several, to_iree, to_torch, torch_type
 from bench.harness import must_compile
 from bench.results import Row, row
 from bench.timing import gpu_microseconds, relative_error
@@ -110,6 +111,22 @@ FEW_TIMED = (
     (1024, 4096), (1280, 5120), (2048, 4096), (3072, 4096), (4096, 4096), (4096, 14336),
     (6144, 4096), (8192, 4096), (14336, 4096), (28672, 4096),
 )  # fmt: skip
+# Further products of the same rows: rows, columns of each, depth.
+JOINED_SIZES = (
+    ((300, (1032, 264, 520), 200), "bias"), ((777, (328, 72), 1000), ""),
+    ((5, (264, 520, 136), 72), "bias"), ((14, (1032, 8), 328), "bias"),
+    ((33, (520, 264, 1000), 4096), ""), ((64, (72, 1416), 264), "bias"),
+    ((16, (14336, 520), 136), ""), ((40, (9000, 136, 4104), 72), "bias"),
+)  # fmt: skip
+TIMED_JOINED = (
+    ((4096, (1024, 1024, 1024), 1024), "bias"),
+    ((2048, (4096, 1024, 1024), 4096), ""),
+    ((2048, (2048, 2048, 2048), 2048), "bias"),
+    ((1232, (768, 768, 768), 768), "bias"),
+    ((4096, (1024, 1024), 1024), "bias"),
+    ((2048, (4096, 16), 4096), ""),
+)
+FEW_JOINED = ((8, (4096, 1024, 1024), 4096), (4, (1280, 1280, 1280), 1280))
 # Columns and depths that 8 does not divide.
 ODD_SIZES = (
     ((300, 1001, 333), "bias add", False, "nk"),
@@ -133,6 +150,7 @@ class KernelProduct:
     weights: str = "nk"
     sequences: int = 0
     written: str = ""
+    beside: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -140,6 +158,7 @@ class KernelProduct:
         size = [*lead, self.rows, self.columns, self.depth]
         words = [self.kind, "x".join(map(str, size)), *["kn"] * (self.weights == "kn")]
         words += [self.written] if self.written else []
+        words += ["beside", "x".join(map(str, self.beside))] if self.beside else []
         words += [*self.behind.split(), *["unknown rows"] * self.unknown]
         return " ".join([*words, *["from memory"] * (self.part == "few")])
 
@@ -168,8 +187,12 @@ class KernelProduct:
         found: dict[str, tuple[int, ...]] = {"left": (*rows, self.depth), "w": weights}
         found |= {"gate": weights} if "gated" in words else {}
         found |= {"bias": (*lead, *(1 for _ in lead), self.columns)} if "bias" in words else {}
-        beside = {"add", "multiply"} & set(words)
-        return found | ({"other": (*lead, self.rows, self.columns)} if beside else {})
+        for at, columns in enumerate(self.beside):
+            lies = (columns, self.depth)
+            found |= {f"w{at}": lies if self.weights == "nk" else lies[::-1]}
+            found |= {f"bias{at}": (columns,)} if "bias" in words else {}
+        reads_other = {"add", "multiply"} & set(words)
+        return found | ({"other": (*lead, self.rows, self.columns)} if reads_other else {})
 
     def text(self) -> str:
         """A function in IREE's torch dialect."""
@@ -205,11 +228,19 @@ def cases() -> list[KernelProduct]:
         found.append(KernelProduct("timed", "f16", 1777, columns, 4096, unknown=True))
     for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
         found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
+    for part, sizes in (("timed", TIMED_JOINED), ("few", [(one, "") for one in FEW_JOINED])):
+        for (m, (n, *beside), k), behind in sizes:
+            made = KernelProduct(part, "f16", m, n, k, behind, beside=tuple(beside))
+            found.append(made)
     for n, k in FEW_TIMED:
         for weights in ("nk", "kn"):
             for rows in FEW_ROWS:
                 found.append(KernelProduct("few", "f16", rows, n, k, weights=weights))
     for kind in ("f16", "bf16"):
+        for (m, (n, *beside), k), behind in JOINED_SIZES:
+            for lie, is_open in (("nk", False), ("kn", False), ("nk", True)):
+                lies = (is_open, 0, lie, 0, "", tuple(beside))
+                found.append(KernelProduct("right", kind, m + 60 * is_open, n, k, behind, *lies))
         for size, behind, is_open, weights in ODD_SIZES:
             found.append(KernelProduct("right", kind, *size, behind, is_open, weights=weights))
         for place, behind in enumerate(BEHIND):
@@ -256,19 +287,26 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
     for name, shape in product.operands().items():
         factor = product.depth**-0.5 if name in ("w", "gate") else 1.0
         given[name] = (torch.randn(*shape, device="cuda") * factor).to(kind)
-    wanted = _torch(product, {name: one.double() for name, one in given.items()}).cpu().numpy()
+    exact = _torch(product, {name: one.double() for name, one in given.items()})
+    wanted = [one.cpu().numpy() for one in several(exact)]
+
+    def worst(found: Any) -> float:
+        pairs = zip(several(found), wanted, strict=True)
+        return max(relative_error(one.double().cpu().numpy(), right) for one, right in pairs)
+
     placed = [to_iree(config.device, one) for one in given.values()]
-    peer = _torch(product, given)
-    errors: dict[str, dict[str, Any]] = {
-        "torch": {"error": relative_error(peer.double().cpu().numpy(), wanted)}
-    }
+    errors: dict[str, dict[str, Any]] = {"torch": {"error": worst(_torch(product, given))}}
     calls: dict[str, Any] = {"torch": lambda: (_torch(product, given), torch.cuda.synchronize())}
     for way in product.ways:
         function = load(config, folder / f"{way}.vmfb")[product.function]
-        got = [to_torch(function(*placed), kind) for _ in range(3)]
-        errors[way] = {"error": relative_error(got[0].double().cpu().numpy(), wanted)}
-        errors[way]["same_bits"] = all(torch.equal(got[0], other) for other in got[1:])
-        calls[way] = lambda f=function: f(*placed).to_host()
+        got = [[to_torch(one, kind) for one in several(function(*placed))] for _ in range(3)]
+        errors[way] = {"error": worst(got[0])}
+        errors[way]["same_bits"] = all(
+            torch.equal(one, other)
+            for again in got[1:]
+            for one, other in zip(got[0], again, strict=True)
+        )
+        calls[way] = lambda f=function: several(f(*placed))[0].to_host()
     filled = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     before = (lambda: (filled.zero_(), torch.cuda.synchronize())) if product.part == "few" else None
     times = gpu_microseconds(calls, TURNS, before) if product.is_timed else {}
@@ -280,6 +318,13 @@ def run(folder: Path, product: KernelProduct, _: argparse.Namespace) -> Iterator
 def _torch(product: KernelProduct, given: dict[str, Any]) -> Any:
     """The product in PyTorch, in the operands' type."""
     from torch.nn import functional
+
+    if product.beside:
+        names = [("w", "bias"), *((f"w{at}", f"bias{at}") for at in range(len(product.beside)))]
+        turned = product.weights == "nk"
+        made = [given["left"] @ (given[w].mT if turned else given[w]) for w, _ in names]
+        pairs = zip(made, names, strict=True)
+        return [value + given[bias] if bias in given else value for value, (_, bias) in pairs]
 
     def times(name: str) -> Any:
         weights = given[name]

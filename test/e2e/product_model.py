@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,42 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     dynamic = ir.ShapedType.get_dynamic_size()
     shapes = [ir.RankedTensorType(result.type).shape for result in op.results]
     shapes = [[next(sizes) if size == dynamic else size for size in shape] for shape in shapes]
-    out = np.full(math.prod(shapes[0]), np.nan)
+    count = kernel.joined or 1
+    results = [np.full(math.prod(shape), np.nan) for shape in shapes[:count]]
     if kernel.most_blocks:
         _divides(kernel, numbers, math.prod(int(number) for number in operands[: parts[0]]))
-    _Launch(kernel, _with_batch(kernel, numbers), tensors).write(out)
-    return [out.reshape(shapes[0]), *(np.zeros(shape) for shape in shapes[1:])]
+    if kernel.joined:
+        _write_joined(kernel, numbers, tensors, results)
+    else:
+        _Launch(kernel, _with_batch(kernel, numbers), tensors).write(results[0])
+    made = [out.reshape(shape) for out, shape in zip(results, shapes, strict=False)]
+    return [*made, *(np.zeros(shape) for shape in shapes[count:])]
+
+
+def _columns(kernel: ProductKernel, numbers: dict[str, int]) -> list[int]:
+    """The columns of the product, or of each that is joined."""
+    return [numbers[name] for name in ("n", "n2", "n3")[: kernel.joined or 1]]
+
+
+def _write_joined(
+    kernel: ProductKernel,
+    numbers: dict[str, int],
+    tensors: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+) -> None:
+    """What a kernel for products of the same rows writes: each with its weights and bias."""
+    (rows, *weights), count = tensors[: 1 + kernel.joined], kernel.joined
+    biases = tensors[1 + count :]
+    assert len(biases) == count and 0 <= numbers["biased"] < 1 << count
+    single = replace(kernel, joined=0, general=False, activation="none")
+    for at, (n, own, out) in enumerate(
+        zip(_columns(kernel, numbers), weights, results, strict=True)
+    ):
+        has_bias = bool(numbers["biased"] >> at & 1)
+        told = {"m": numbers["m"], "n": n, "k": numbers["k"]}
+        one = replace(single, bias=has_bias)
+        given = [rows, own, *([biases[at]] if has_bias else [])]
+        _Launch(one, _with_batch(one, told), given).write(out)
 
 
 def _with_batch(kernel: ProductKernel, numbers: dict[str, int]) -> dict[str, int]:
@@ -72,7 +104,8 @@ def _divides(kernel: ProductKernel, numbers: dict[str, int], workgroups: int) ->
     assert workgroups % kernel.cluster == kernel.cluster % parts == 0 and 1 in (parts, rounds)
     assert width in (1, kernel.most_blocks)
     columns = width * kernel.columns_per_workgroup
-    assert workgroups // parts * rounds * columns >= numbers["n"]
+    needed = sum(math.ceil(n / columns) for n in _columns(kernel, numbers))
+    assert workgroups // parts * rounds >= needed
 
 
 class _Launch:

@@ -1,6 +1,6 @@
 """Random products of rows with weights, and what models do behind them: alone, several of the same
-rows, MLPs, batches with weights of their own, rows in groups, caches that are returned, and
-attention between projections."""
+rows, projections alike, MLPs, batches with weights of their own, rows in groups, caches that are
+returned, and attention between projections."""
 
 from __future__ import annotations
 
@@ -294,6 +294,15 @@ class Products(Function):
         count = self.choices.integer(2, 3)
         self.returned = [self.behind(self.times_weights(x, self.size(k)), 2) for _ in range(count)]
 
+    def projections(self) -> None:
+        """Q, K and V: products of the same rows, written alike, each with a bias or none."""
+        k = self.size(8)
+        x, ways = self.rows(k), [self.as_linear, self.by_maps, self.of_scalars]
+        times = self.choices.pick(ways)
+        for _ in range(self.choices.integer(2, 4)):
+            made = times(x, self.size(k))
+            self.returned.append(self.step(made, "bias") if self.choices.chance(50) else made)
+
     def feed_forward(self) -> None:
         """Up, an activation or a gate, down, and the residual."""
         c, k = self.choices, self.size(64)
@@ -486,6 +495,7 @@ class Products(Function):
 PROGRAMS: dict[str, Callable[[Products], None]] = {
     "product": Products.one,
     "several products": Products.several,
+    "projections": Products.projections,
     "feed-forward": Products.feed_forward,
     "batch": Products.batch,
     "cache": Products.cache,
@@ -493,7 +503,7 @@ PROGRAMS: dict[str, Callable[[Products], None]] = {
     "attention block": Products.attention_block,
 }
 _TURNS = ("product",) * 5 + ("several products",) + ("feed-forward",) * 2 + ("attention block",) * 2
-_TURNS += ("batch",) * 4 + ("cache",) + ("groups",) * 2
+_TURNS += ("batch",) * 4 + ("cache",) + ("groups",) * 2 + ("projections",) * 2
 
 
 def random_products(choices: Choices, name: str, turn: int) -> tuple[str, Products]:

@@ -163,7 +163,8 @@ class ProductKernel(DeviceCode):
     an epilogue's parts there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not
     below a number) or `sigmoid` (times one of a polynomial). A `batched` one computes many
     products, and is told where the operands of each lie. A `grouped` one multiplies rows, which lie
-    group by group, with the weights of their group.
+    group by group, with the weights of their group. A `joined` one computes so many products of the
+    same rows, each with weights, a bias or none, and a result of its own.
     """
 
     element_type: str
@@ -180,6 +181,7 @@ class ProductKernel(DeviceCode):
     general: bool
     batched: bool
     grouped: bool
+    joined: int
     tiles: tuple[tuple[int, int], ...] = ()
     most_blocks: int = 0
     resident: int = 1

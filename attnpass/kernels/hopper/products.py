@@ -103,14 +103,17 @@ Pair = tuple[ProductPart, ProductPart]
 @dataclass(frozen=True, kw_only=True)
 class ProductPlan(ProductOffer):
     """A kernel, the product that it computes (or both, the one with the activation first) with
-    what it does behind it, and how many workgroups it has at most."""
+    what it does behind it, how many workgroups it has at most, and the seconds that it takes and
+    that IREE's code does."""
 
     kernel: ProductKernel
     parts: tuple[ProductPart, ...]
     units: int
+    taken: float
+    replaced: float
 
-    def replace(self, facts: ProductFacts) -> ir.Operation:
-        return _replace(self)
+    def replace(self, facts: ProductFacts) -> list[ir.Operation]:
+        return [_replace(self)]
 
 
 def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | Refusal:
@@ -290,11 +293,11 @@ def _above(value: ir.Value) -> Iterator[ir.Operation]:
 
 def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bool:
     facts, rows = parts[0].facts, parts[0].facts.m
-    if kernel.most_blocks and not _divides(kernel, facts, units):
+    if kernel.joined or (kernel.most_blocks and not divides(kernel, rows, facts.n, units)):
         return False
     if kernel.batched or kernel.grouped:
         few = not kernel.most_rows or (isinstance(rows, int) and rows <= kernel.most_rows)
-    elif isinstance(rows, int) and rows <= _most_rows():
+    elif isinstance(rows, int) and rows <= most_rows():
         # Two of them read their weights at memory's speed, where whole tiles do not.
         few = len(parts) == 1 and (not kernel.most_rows or rows <= kernel.most_rows)
     else:
@@ -312,13 +315,12 @@ def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bo
     return few and same and reads and does(kernel, parts)
 
 
-def _divides(kernel: ProductKernel, facts: ProductFacts, units: int) -> bool:
+def divides(kernel: ProductKernel, rows: Size, columns: Size, units: int) -> bool:
     """Whether a kernel for few rows is meant for so many of them, and for so many columns."""
-    assert isinstance(facts.n, int)
-    rows = facts.m
+    assert isinstance(columns, int)
     others = {one.most_rows for one in load_products() if one.most_blocks}
     least = isinstance(rows, int) and min((one for one in others if rows <= one), default=0)
-    return least == kernel.most_rows and division(kernel, facts.n, units) is not None
+    return least == kernel.most_rows and division(kernel, columns, units) is not None
 
 
 def _in_lines(place: BatchPlace, n: Size) -> bool:
@@ -387,7 +389,7 @@ def _turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
     return kernel.weights == "nk" and not facts.by_columns
 
 
-def _most_rows() -> int:
+def most_rows() -> int:
     """What kernels for few rows take at most."""
     return max(kernel.most_rows for kernel in load_products())
 
@@ -448,6 +450,8 @@ def _plan(
         kernel=kernel,
         parts=parts,
         units=target.compute_units,
+        taken=taken,
+        replaced=own,
         also=also,
     )
 
@@ -512,9 +516,9 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     rows = (
         _of_batch(build, facts, place.rows, "rows")
         if place
-        else _flat_rows(build, fill_last(build, facts.rows, facts.k))
+        else flat_rows(build, fill_last(build, facts.rows, facts.k))
     )
-    weights = [_weights(build, part, plan.kernel) for part in plan.parts]
+    weights = [weights_of(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
     if facts.groups:
@@ -523,7 +527,7 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     numbers |= _asked(plan) | _asked_of_batch(build, plan)
     numbers |= {"division": _division(plan).number} if plan.kernel.most_blocks else {}
     turned = place is not None and place.reader is not None
-    wanted = sizes_of(written) if turned else _result_sizes(facts, epilogue)
+    wanted = sizes_of(written) if turned else result_sizes(facts, epilogue)
     rows_written = wanted if turned else _whole_sizes(facts)
     flat = (product(rows_written[:-1]), rows_written[-1])
     results = [(flat, element_type(written))]
@@ -531,12 +535,18 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     made = launch(build, plan.kernel, _workgroups(facts, plan), numbers, given, results)[0]
     if has_columns_behind(facts):
         made = cut_columns(build, made, facts, epilogue.result)
+    hand_on(build, made, written, wanted)
+    return last
+
+
+def hand_on(build: Builder, made: ir.Value, written: ir.Value, wanted: Sequence[Size]) -> None:
+    """Has the users of `written`, of sizes `wanted`, read what a kernel makes: its rows, which lie
+    one behind the other."""
     lead = list(range(len(wanted) - 1))
     new = build.expand(made, [lead, [len(lead)]], wanted)
     # The program may leave open what the rows' type says.
     new = build.cast(new, ir.RankedTensorType(written.type).shape)
     written.replace_all_uses_with(new)
-    return last
 
 
 def _ends(build: Builder, ends: ir.Value) -> ir.Value:
@@ -559,9 +569,11 @@ def _ends(build: Builder, ends: ir.Value) -> ir.Value:
 def _read(build: Builder, plan: ProductPlan) -> list[ir.Value]:
     """What a kernel reads that does one thing behind the product."""
     facts, epilogue = plan.parts[0].facts, plan.parts[0].epilogue
-    found = [] if epilogue.bias is None else [_line(build, _columns(build, facts, epilogue.bias))]
+    found = (
+        [] if epilogue.bias is None else [bias_line(build, _columns(build, facts, epilogue.bias))]
+    )
     if epilogue.operand is not None and not plan.kernel.gated:
-        found.append(_flat_rows(build, _columns(build, facts, epilogue.operand)))
+        found.append(flat_rows(build, _columns(build, facts, epilogue.operand)))
     return found
 
 
@@ -588,11 +600,11 @@ def _read_generally(build: Builder, plan: ProductPlan, rows: ir.Value) -> list[i
         if value is None:
             found.append(rows)
         elif value in scales:
-            found.append(_line(build, widen(build, value, "f32")))
+            found.append(bias_line(build, widen(build, value, "f32")))
         elif value in lines:
-            found.append(_line(build, _columns(build, facts, value)))
+            found.append(bias_line(build, _columns(build, facts, value)))
         else:
-            found.append(_flat_rows(build, _columns(build, facts, value)))
+            found.append(flat_rows(build, _columns(build, facts, value)))
     return found
 
 
@@ -601,7 +613,7 @@ def _columns(build: Builder, facts: ProductFacts, value: ir.Value) -> ir.Value:
     if not has_columns_behind(facts):
         return value
     is_last = bool(ranked_shape(value)) and sizes_of(value)[-1] == columns_of(facts)
-    return fill_last(build, value if is_last else _line(build, value), facts.n)
+    return fill_last(build, value if is_last else bias_line(build, value), facts.n)
 
 
 def _asked(plan: ProductPlan) -> dict[str, int]:
@@ -684,7 +696,7 @@ def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:
     return (*(facts.loops.sizes[loop] for loop in facts.loops.result[:-1]), facts.n)
 
 
-def _result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
+def result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
     """The sizes of the last result: those of the product, or, behind a reshape, its own."""
     own, last = (*_whole_sizes(facts)[:-1], columns_of(facts)), defining_op(epilogue.result)
     # A product may drop dims of size one.
@@ -705,13 +717,13 @@ def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
     return False
 
 
-def _flat_rows(build: Builder, value: ir.Value) -> ir.Value:
+def flat_rows(build: Builder, value: ir.Value) -> ir.Value:
     """All rows one behind the other."""
     last = len(ranked_shape(value)) - 1
     return build.collapse(value, [list(range(last)), [last]])
 
 
-def _weights(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Value:
+def weights_of(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.Value:
     """Weights as the kernel reads them, those of one product without dims of size one beside their
     two."""
     facts = part.facts
@@ -744,7 +756,7 @@ def _of_batch(build: Builder, facts: ProductFacts, value: ir.Value, name: str) -
     return value if sizes is None else fill_up(build, given, sizes)
 
 
-def _line(build: Builder, value: ir.Value) -> ir.Value:
+def bias_line(build: Builder, value: ir.Value) -> ir.Value:
     """A bias as one dim; a tensor of none is left."""
     if not ranked_shape(value):
         return value

@@ -45,9 +45,13 @@ class Hopper(KernelProvider):
     def product_offers(
         self, facts: ProductFacts, target: Target
     ) -> Sequence[ProductOffer] | Refusal:
+        from .joined import joined_offers
         from .products import product_offers
 
-        return product_offers(facts, target)
+        found = product_offers(facts, target)
+        if isinstance(found, Refusal):
+            return found
+        return [*found, *joined_offers(facts, found, target)]
 
     def launches_in(self, module: ir.Operation) -> bool:
         from .extern import launches_in

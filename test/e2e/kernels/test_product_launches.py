@@ -17,7 +17,15 @@ import attnpass
 
 # Programs round the constants of a GELU to 16 bits, kernels have their own.
 TOLERANCE = 4e-3
-FAMILIES = ("product", "several products", "feed-forward", "batch", "cache", "groups")
+FAMILIES = (
+    "product",
+    "several products",
+    "projections",
+    "feed-forward",
+    "batch",
+    "cache",
+    "groups",
+)
 PASS = "attn-use-products{target=sm_90 mode=always}"
 
 
@@ -227,12 +235,13 @@ ENDS = (
 )
 
 
-def launches_of(module: ir.Module) -> int:
-    return str(module).count('hal.dispatch.extern "')
+def launches_of(module: ir.Module, kind: str = "") -> int:
+    return str(module).count(f'hal.dispatch.extern "{kind}')
 
 
-def check(function: Products, seed: int) -> int:
-    """Holds a program against itself with launches; returns how many there are."""
+def check(function: Products, seed: int) -> tuple[int, int]:
+    """Holds a program against itself with launches; returns how many there are, and how many of
+    these are of several products."""
     calls = function.calls(np.random.default_rng(seed))[:1]
     with ir.Context() as context, ir.Location.unknown():
         context.load_all_available_dialects()
@@ -242,18 +251,20 @@ def check(function: Products, seed: int) -> int:
         got = [Machine(module).call(function.name, call) for call in calls]
         for one, other in zip(got[0], wanted[0], strict=True):
             assert np.linalg.norm(one - other) <= TOLERANCE * np.linalg.norm(other)
-        return launches_of(module)
+        joined = [launches_of(module, f"product_{kind}_joined") for kind in ("f16", "bf16")]
+        return launches_of(module), sum(joined)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_launches_compute_what_the_products_did(family: str) -> None:
-    launches = 0
+    launches = joined = 0
     for seed in range(32):
         function = Products(f"p{seed}", seeded(seed), may_be_dynamic=seed % 2 == 0)
         function.setup()
         PROGRAMS[family](function)
-        launches += check(function, seed)
-    assert launches > 15
+        here, together = check(function, seed)
+        launches, joined = launches + here, joined + together
+    assert launches > 15 and (joined > 10 or family != "projections")
 
 
 def test_halves_of_columns_keep_both_where_the_depth_is_filled_up() -> None:

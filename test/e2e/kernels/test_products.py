@@ -49,6 +49,7 @@ def test_files_match_the_manifest() -> None:
         headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
         headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
         headers += ["groups.h"] if kernel.grouped else []
+        headers += ["joined.h"] if kernel.joined else []
         names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
         sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
         assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash, kernel.name
@@ -64,7 +65,8 @@ def test_parameters_are_those_that_iree_passes() -> None:
         asked = 3 + (kernel.element_type == "f8E4M3FN")
         if not kernel.general:
             asked = kernel.bias + (kernel.other != "none") + kernel.gated + kernel.grouped
-        pointers = 3 + asked
+        # Of joined products weights, a bias and a result of each.
+        pointers = 1 + 3 * kernel.joined if kernel.joined else 3 + asked
         pointers += bool(kernel.scratch_per_workgroup)
         sizes = [8] * pointers + [4] * len(kernel.constants)
         assert [entry[2] >> 18 for entry in parameters] == sizes, kernel.name

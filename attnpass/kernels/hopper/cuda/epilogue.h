@@ -128,6 +128,17 @@ using Result = Written;
 #ifndef GROUPED
 #define GROUPED 0
 #endif
+// Bits of `biased` say which of the products of JOINED ones have a bias, see joined.h.
+#ifndef JOINED
+#define JOINED 0
+#endif
+#if JOINED == 2
+#define OF_EACH(kind, name) kind name, kind name##2,
+#define THIRD_PARAMETER
+#elif JOINED
+#define OF_EACH(kind, name) kind name, kind name##2, kind name##3,
+#define THIRD_PARAMETER int n3,
+#endif
 #if BATCHED
 #define BATCH_PARAMETERS                                                                       \
     , int inner, int outer, int bias_step, int factor_step, int a_start, int a_row, int a_inner,   \
@@ -178,11 +189,13 @@ struct InBatch {
 #define FULL_PARAMETER const void *other,
 #define FULL_UNREAD
 #endif
+#if !JOINED
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER const void *bias,               \
         const void *factor, SCALE_PARAMETER FULL_PARAMETER Result *out, SCRATCH_PARAMETER int m,   \
         int n, int k, int flags, int share, float alpha, float beta, float slope, float cube       \
             BATCH_PARAMETERS
+#endif
 #define UNREAD SECOND_UNREAD FULL_UNREAD
 #define REQUESTED bias, factor, other, n, flags, share, alpha, beta, slope, cube
 
@@ -281,10 +294,12 @@ __device__ inline void write_two(Result *out, size_t place, float2 two) {
 #define ENDS_PARAMETER
 #define GROUPS_PARAMETER
 #endif
+#if !JOINED
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER BIAS_PARAMETER OTHER_PARAMETER  \
         ENDS_PARAMETER Element *out, SCRATCH_PARAMETER int m, int n, int k                     \
             BATCH_PARAMETERS GROUPS_PARAMETER
+#endif
 #define UNREAD SECOND_UNREAD BIAS_UNREAD OTHER_UNREAD
 #endif
 
@@ -320,4 +335,15 @@ struct Places {
     }
 #endif
 };
+#endif
+
+#if JOINED
+#define PARAMETERS                                                                             \
+    const Element *a, OF_EACH(const Element *, weights) OF_EACH(const Element *, bias)               \
+        OF_EACH(Element *, out) SCRATCH_PARAMETER int m, int n, int k, int n2, THIRD_PARAMETER int biased
+#if JOINED == 2
+#define WIDTHS Widths{n, n2, 0}
+#else
+#define WIDTHS Widths{n, n2, n3}
+#endif
 #endif

@@ -15,7 +15,8 @@
 // and `other` are f32. Those of e4m3 are GENERAL; with PROMOTE their sums of 128 products, which the
 // hardware adds up with 14 bits, are added in f32. BATCHED ones compute many products, each of tensors
 // that lie where strides say: descriptors have more dims for these. GROUPED ones multiply rows, which
-// lie group by group, with the weights of their group, see groups.h.
+// lie group by group, with the weights of their group, see groups.h. JOINED ones compute so many
+// products of the same rows, see joined.h.
 
 #include "epilogue.h"
 #include "tma.h"
@@ -32,6 +33,9 @@ constexpr int ROWS = 128;             // of a tile, 64 for each of two warpgroup
 #if GROUPED
 #include "groups.h"
 #endif
+#if JOINED
+#include "joined.h"
+#endif
 #define OPERAND_BYTES (ELEMENT == 2 ? 1 : 2)
 constexpr int DEPTH = 128 / OPERAND_BYTES;  // 128 bytes of a row, one swizzled line
 constexpr int HALVES = 2;             // multiplying warpgroups
@@ -47,11 +51,13 @@ constexpr int OUT_BYTES = HALVES * 2 * CHUNK_BYTES;
 #define KIND_OF_16 (WRITTEN ? 10 : 6)
 #define OPERAND_KIND (ELEMENT == 2 ? 0 : KIND_OF_16)
 #define RESULT_KIND (WIDE ? 7 : KIND_OF_16)
-constexpr int MAPS = 5;               // a, weights, other, out, second weights
+// a, weights, other, out, second weights; of joined ones a, and weights and out of each.
+constexpr int MAPS = JOINED ? 1 + 2 * JOINED : 5;
 static_assert(ELEMENT != 2 || (GENERAL && !WEIGHTS_KN && !GATED && !WIDE));
 static_assert(!BATCHED || ELEMENT != 2);
 static_assert(!GROUPED || (!BATCHED && !GENERAL && !BIAS && !OTHER && !GATED && ELEMENT != 2));
 static_assert(!GENERAL || COLUMNS % 128 == 0);
+static_assert(!JOINED || (BIAS && !BATCHED && !GROUPED && !GENERAL && !OTHER && !GATED));
 
 // A place in a ring, and the parity of the round.
 struct Place {
@@ -188,6 +194,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     }
 #else
     if (warp == 0) describe<OPERAND_KIND>(maps, making, a, k, m, DEPTH, ROWS);
+#if JOINED
+    if (warp && warp < MAPS) {
+        const int own = (warp - 1) / 2, at = 128 * warp, columns = OWN(own, n);
+        if (warp % 2 == 0)
+            describe<RESULT_KIND>(maps + at, making + at, OWN(own, out), columns, m, CHUNK, 64);
+        else if (WEIGHTS_KN)
+            describe<OPERAND_KIND>(maps + at, making + at, OWN(own, weights), columns, k, 64, DEPTH);
+        else
+            describe<OPERAND_KIND>(maps + at, making + at, OWN(own, weights), k, columns, DEPTH, B_ROWS);
+    }
+#else
 #if GROUPED
     if (warp == 1) {
         const int columns = WEIGHTS_KN ? n : k;
@@ -214,6 +231,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
             describe<OPERAND_KIND>(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
     }
 #endif
+#endif
     if (threadIdx.x == 160) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(full + 8 * stage, 1);
@@ -232,7 +250,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     const int column_tiles = (n + OUT_COLUMNS - 1) / OUT_COLUMNS;
     const int count = all.row_tiles() * column_tiles;
 #else
+#if JOINED
+    const Widths widths = WIDTHS;
+    const Tiles all(m, widths.all(OUT_COLUMNS));
+#else
     const Tiles all(m, n);
+#endif
 #if BATCHED
     const int count = all.count * inner * outer;
 #else
@@ -245,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             acquire(maps);
-            acquire(maps + 128);
+            for (int own = 0; own < (JOINED ? JOINED : 1); ++own) acquire(maps + 128 + 256 * own);
             if (GATED) acquire(maps + 512);
             for (int turn = 0; turn < turns; ++turn) {
                 int row, column;
@@ -261,6 +284,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #else
                 all.at(tile, row, column);
 #endif
+#if JOINED
+                const char *weights_map = maps + 128 + 256 * widths.find(column, OUT_COLUMNS);
+#else
+                const char *weights_map = maps + 128;
+#endif
                 for (int depth = 0; depth < depths; ++depth) {
                     const uint32_t barrier = full + 8 * place.stage;
                     const uint32_t to = tiles + place.stage * STAGE_BYTES;
@@ -269,16 +297,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #if BATCHED
                     load(to, maps, barrier, depth * DEPTH, row, a_inner ? batch.inner : 0,
                          a_outer ? batch.outer : 0);
-                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                    load_weights(to + A_BYTES, weights_map, maps + 512, barrier, depth * DEPTH,
                                  column, weights_inner ? batch.inner : 0,
                                  weights_outer ? batch.outer : 0);
 #else
                     load(to, maps, barrier, depth * DEPTH, row);
 #if GROUPED
-                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                    load_weights(to + A_BYTES, weights_map, maps + 512, barrier, depth * DEPTH,
                                  column, own.number);
 #else
-                    load_weights(to + A_BYTES, maps + 128, maps + 512, barrier, depth * DEPTH,
+                    load_weights(to + A_BYTES, weights_map, maps + 512, barrier, depth * DEPTH,
                                  column);
 #endif
 #endif
@@ -302,7 +330,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         const int flip = matrix_row % 8;
         uint32_t other_phase = 0;
         if (leads) {
-            acquire(maps + 384);
+            if (JOINED)
+                for (int own = 0; own < JOINED; ++own) acquire(maps + 256 + 256 * own);
+            else
+                acquire(maps + 384);
             if (with_other) acquire(maps + 256);
         }
         if (STAGGER && half == 1) {
@@ -354,10 +385,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #else
             all.at(tile, row, column);
 #endif
+#if JOINED
+            const int own = widths.find(column, OUT_COLUMNS);
+            const int columns = OWN(own, n);
+            const char *out_map = maps + 256 + 256 * own;
+#else
+            const char *out_map = maps + 384;
+#endif
             const auto load_other = [&](uint32_t to, uint32_t barrier, int at) {
                 load(to, maps + 256, barrier, at, row);
             };
-            const auto store_out = [&](uint32_t from, int at) { store(maps + 384, from, at, row); };
+            const auto store_out = [&](uint32_t from, int at) { store(out_map, from, at, row); };
+#endif
+#if !JOINED
+            const int columns = n;
 #endif
             row += 64 * half;
 #if GENERAL
@@ -376,8 +417,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #endif
 #else
             uint32_t biases = 0;  // of two columns
-            if (BIAS && 2 * in_group < OUT_COLUMNS && column + 2 * in_group < n)
-                biases = __ldg(reinterpret_cast<const uint32_t *>(bias + column) + in_group);
+#if JOINED
+            const Element *line = OWN(own, bias);
+            const bool has_bias = biased >> own & 1;
+#else
+            const Element *line = bias;
+            constexpr bool has_bias = BIAS;
+#endif
+            if (has_bias && 2 * in_group < OUT_COLUMNS && column + 2 * in_group < columns)
+                biases = __ldg(reinterpret_cast<const uint32_t *>(line + column) + in_group);
 #endif
             // Tiles of `other` for the first two chunks, once the tile before is written.
             const auto load_others = [&] {
@@ -575,7 +623,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #endif
                 if (leads) {
                     const int at = column + CHUNK * chunk;
-                    if (whole && row < m && at < n) store_out(buffer, at);
+                    if (whole && row < m && at < columns) store_out(buffer, at);
                     commit_store();  // Of nothing, too: waits count groups, one for each chunk.
                     if (with_other && chunk + 2 < CHUNKS) {
                         wait_for_stores<0>();

@@ -12,12 +12,16 @@
 // than one of whole depths only).
 //
 // Set by the build: ELEMENT, WEIGHTS_KN, ROWS (16, 64), MOST, CLUSTER, RESIDENT (workgroups on a
-// multiprocessor), ROOM (bytes of shared memory of one), ACTIVATION, WIDE, NAME.
+// multiprocessor), ROOM (bytes of shared memory of one), ACTIVATION, WIDE, NAME. JOINED ones compute so
+// many products of the same rows, see joined.h.
 
 #include "epilogue.h"
 #include "tma.h"
 #include "turned.h"
 #include "wgmma.h"
+#if JOINED
+#include "joined.h"
+#endif
 
 constexpr int DEPTH = 64;  // of a step: 128 bytes of a row, one swizzled line
 constexpr int THREADS = 128;  // of each warpgroup
@@ -81,9 +85,19 @@ template <int STAGES> struct Place {
     }
 };
 
-template <int G>
-__device__ inline void compute(const Element *a, const Element *weights, Result *out, int m, int n,
-                               int k, const Behind &behind, uint32_t memory, int division) {
+// What one product has of its own.
+struct Own {
+    const Element *weights;
+    Result *out;
+    int n;
+    Behind behind;
+};
+
+// `of_tile` finds the product that a tile of so many columns is of by its first column among all,
+// which becomes that among its own; `all` are the columns of all tiles.
+template <int G, typename OfTile>
+__device__ inline void compute(const Element *a, const OfTile &of_tile, int m, int all, int k,
+                               uint32_t memory, int division) {
     constexpr int STEP_BYTES = G * BLOCK_BYTES + ROW_BYTES;
     // Behind the ring: sums of all parts, [part][ROWS][columns and 4, which keep banks apart].
     constexpr int SUMS_BYTES = ROWS * (64 * G + 4 * CLUSTER) * 4;
@@ -112,8 +126,11 @@ __device__ inline void compute(const Element *a, const Element *weights, Result 
         const int piece = threadIdx.x % 8, line = threadIdx.x % THREADS / 8;
         const uint32_t within = line * 128 + ((piece ^ (line % 8)) << 4);
         for (int round = 0; round < mine.rounds; ++round) {
-            const int first = (round * mine.teams + mine.team) * 64 * G;
-            if (first >= n) break;
+            int first = (round * mine.teams + mine.team) * 64 * G;
+            if (first >= all) break;
+            const Own own = of_tile(first, 64 * G);
+            const Element *weights = own.weights;
+            const int n = own.n;
             for (int step = 0; step < mine.steps; ++step) {
                 const int depth = (mine.begin + step) * DEPTH;
                 const uint32_t to = ring + place.stage * STEP_BYTES + within;
@@ -158,8 +175,12 @@ __device__ inline void compute(const Element *a, const Element *weights, Result 
     }
 
     for (int round = 0; round < mine.rounds; ++round) {
-        const int first = (round * mine.teams + mine.team) * 64 * G;
-        if (first >= n) break;
+        int first = (round * mine.teams + mine.team) * 64 * G;
+        if (first >= all) break;
+        const Own own = of_tile(first, 64 * G);
+        Result *const out = own.out;
+        const int n = own.n;
+        const Behind behind = own.behind;
         float sums[G][ROWS / 2];
 #pragma unroll
         for (int block = 0; block < G; ++block) {
@@ -253,8 +274,22 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, RESIDENT) __cluster_di
     UNREAD
     extern __shared__ char memory[];
     const uint32_t begin = (shared_address(memory) + 1023) & ~1023u;
+#if JOINED
+    const Widths widths = WIDTHS;
+    const auto of_tile = [&](int &first, int tile) {
+        const int own = widths.find(first, tile), columns = OWN(own, n);
+        const float lowest = __int_as_float(0xff800000);
+        const Behind behind(OWN(own, bias), nullptr, nullptr, columns, biased >> own & 1, 1, 1.0f, 1.0f,
+                            lowest, 0.0f);
+        return Own{OWN(own, weights), OWN(own, out), columns, behind};
+    };
+    const int narrow = widths.all(64), wide = widths.all(64 * MOST);
+#else
     const Behind behind(REQUESTED);
+    const auto of_tile = [&](int &, int) { return Own{weights, out, n, behind}; };
+    const int narrow = n, wide = n;
+#endif
     if (MOST > 1 && (division >> 4 & 15) == 1)
-        return compute<1>(a, weights, out, m, n, k, behind, begin, division);
-    compute<MOST>(a, weights, out, m, n, k, behind, begin, division);
+        return compute<1>(a, of_tile, m, narrow, k, begin, division);
+    compute<MOST>(a, of_tile, m, wide, k, begin, division);
 }

@@ -15,7 +15,8 @@
 // (those that there are: EACH(number, blocks of 128 columns, blocks of rows, rows of each)), IDLE,
 // OF_SUM, OF_END and BEHIND (what they take, see the choice), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU
 // by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), NAME. FORCED ones,
-// for tests, take the tile that the bits of k from 20 on say, less one; else they choose.
+// for tests, take the tile that the bits of k from 20 on say, less one; else they choose. JOINED ones
+// compute so many products of the same rows, see joined.h.
 
 #include "epilogue.h"
 #include "tma.h"
@@ -28,11 +29,18 @@ constexpr int MOST = 192;   // sums of a thread: of the second block of columns 
 constexpr int KIND = ELEMENT ? 10 : 6;  // the memory engine's number for the type
 constexpr int GRANULE = 16;  // rows that are turned together: 16 x 64 of a warpgroup
 constexpr int GRANULE_BYTES = GRANULE * 128;
-constexpr int MAPS = 5;     // a, weights, other, out, and one that is not used
+// a, weights, other, out, and one that is not used; of joined ones a, and weights and out of each.
+constexpr int MAPS = JOINED ? 1 + 2 * JOINED : 5;
 constexpr int MOST_STAGES = 8;
 constexpr int ENDS = MAPS * 128 + 3 * 8 * MOST_STAGES;
 constexpr int RING_BYTES = (232448 - 1023 - ENDS) / 1024 * 1024;
-static_assert(ELEMENT != 2 && !GATED && !GENERAL);
+static_assert(ELEMENT != 2 && !GATED && !GENERAL && !(JOINED && OTHER));
+#if JOINED
+#include "joined.h"
+using Columns = Widths;
+#else
+using Columns = int;
+#endif
 
 __host__ __device__ constexpr int stage_bytes(int columns, int rows) { return (columns + rows) * 128; }
 __host__ __device__ constexpr int stages_of(int columns, int rows) {
@@ -55,7 +63,7 @@ struct Tiles {
     int number, height, rows, columns, row_tiles, column_tiles, count, band;
     bool wide, tall;
     // The tile whose waves take the least time, in picoseconds.
-    __device__ Tiles(int m, int n, int k, int chosen = 0) {
+    __device__ Tiles(int m, const Columns &n, int k, int chosen = 0) {
         const int lane = threadIdx.x % 32;
         int shape = 0;
 #define MINE(NUMBER, ACROSS, DOWN, ROWS) \
@@ -75,12 +83,16 @@ struct Tiles {
         measure(__shfl_sync(0xffffffff, shape, number), m, n);
         band = 2304 / rows;
     }
-    __device__ inline void measure(int shape, int m, int n) {
+    __device__ inline void measure(int shape, int m, const Columns &n) {
         wide = shape & 1, tall = shape & 2, height = shape >> 2;
         columns = wide ? 256 : 128;
         rows = tall ? 2 * height : height;
         row_tiles = (m + rows - 1) / rows;
+#if JOINED
+        column_tiles = n.all(columns) / columns;
+#else
         column_tiles = (n + columns - 1) / columns;
+#endif
         count = row_tiles * column_tiles;
     }
     // Where a part of the result lies in a tile.
@@ -168,6 +180,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #ifdef FORCED
     const Tiles all(m, n, k & 0xfffff, k >> 20);
     k &= 0xfffff;
+#elif JOINED
+    const Widths widths = WIDTHS;
+    const Tiles all(m, widths, k);
 #else
     const Tiles all(m, n, k);
 #endif
@@ -177,6 +192,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     const int half_bytes = (all.height + GRANULE - 1) / GRANULE * GRANULE_BYTES;
     char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
     if (warp == 0) describe<KIND>(maps, making, a, k, m, DEPTH, all.rows);
+#if JOINED
+    if (warp && warp < MAPS) {
+        const int own = (warp - 1) / 2, at = 128 * warp, columns = OWN(own, n);
+        if (warp % 2 == 0)
+            describe<KIND>(maps + at, making + at, OWN(own, out), columns, m, 64, all.height);
+        else if (WEIGHTS_KN)
+            describe<KIND>(maps + at, making + at, OWN(own, weights), columns, k, 64, DEPTH);
+        else
+            describe<KIND>(maps + at, making + at, OWN(own, weights), k, columns, DEPTH, all.columns);
+    }
+#else
     if (warp == 1) {
         if (WEIGHTS_KN)
             describe<KIND>(maps + 128, making + 128, weights, n, k, 64, DEPTH);
@@ -186,6 +212,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     if (OTHER && warp == 2)
         describe<KIND>(maps + 256, making + 256, other, n, m, 64, all.height);
     if (warp == 3) describe<KIND>(maps + 384, making + 384, out, n, m, 64, all.height);
+#endif
     const int stages = stages_of(all.columns, all.rows);
     if (threadIdx.x == 160) {
         for (int stage = 0; stage < stages; ++stage) {
@@ -204,10 +231,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             acquire(maps);
-            acquire(maps + 128);
+            for (int own = 0; own < (JOINED ? JOINED : 1); ++own) acquire(maps + 128 + 256 * own);
             for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
                 int row, column;
                 all.at(tile, row, column);
+#if JOINED
+                const char *weights_map = maps + 128 + 256 * widths.find(column, all.columns);
+#else
+                const char *weights_map = maps + 128;
+#endif
                 for (int depth = 0; depth < depths * DEPTH; depth += DEPTH) {
                     const uint32_t barrier = full + 8 * place.stage;
                     const uint32_t to = ring + place.stage * stage_size;
@@ -216,9 +248,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     load(to + 128 * all.columns, maps, barrier, depth, row);
                     if constexpr (WEIGHTS_KN) {
                         for (int block = 0; block < all.columns / 64; ++block)
-                            load(to + 8192 * block, maps + 128, barrier, column + 64 * block, depth);
+                            load(to + 8192 * block, weights_map, barrier, column + 64 * block, depth);
                     } else {
-                        load(to, maps + 128, barrier, depth, column);
+                        load(to, weights_map, barrier, depth, column);
                     }
                     place.next(stages);
                 }
@@ -239,11 +271,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                 }
             }
         } else if (threadIdx.x == 32) {
+#if JOINED
+            for (int own = 0; own < JOINED; ++own) acquire(maps + 256 + 256 * own);
+#else
             acquire(maps + 384);
+#endif
             uint32_t phases = 0;  // a bit for each stage
             for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
                 int row, column;
                 all.at(tile, row, column);
+#if JOINED
+                const int own = widths.find(column, all.columns);
+                const int columns = OWN(own, n);
+                const char *out_map = maps + 256 + 256 * own;
+#else
+                const int columns = n;
+                const char *out_map = maps + 384;
+#endif
                 place.stage = (place.stage + depths) % stages;
                 for (int part = 0; part < parts; ++part) {
                     const uint32_t from = ring + place.stage * stage_size;
@@ -252,8 +296,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     for (int half = 0; half < HALVES; ++half) {
                         const int at = column + all.column_of(half, part);
                         const int line = row + all.row_of(part);
-                        if (at < n && line < m)
-                            store(maps + 384, from + half * half_bytes, at, line);
+                        if (at < columns && line < m)
+                            store(out_map, from + half * half_bytes, at, line);
                     }
                     commit_store();
                     wait_for_stores<0>();
@@ -280,6 +324,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
             int row, column;
             all.at(tile, row, column);
+#if JOINED
+            const int own = widths.find(column, all.columns);
+            const int columns = biased >> own & 1 ? OWN(own, n) : 0;
+            const Element *line = OWN(own, bias);
+#elif BIAS
+            const int columns = n;
+            const Element *line = bias;
+#endif
             column += all.columns / HALVES * half;
 #if BIAS
             // Of the two columns of a thread in each block.
@@ -288,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #pragma unroll
             for (int each = 0; each < 4; ++each) {
                 const int at = first + 8 * (each % 2) + (wide ? 64 * (each / 2) : 0);
-                shifts[each] = at < n ? static_cast<float>(__ldg(bias + at)) : 0.0f;
+                shifts[each] = at < columns ? static_cast<float>(__ldg(line + at)) : 0.0f;
             }
 #endif
             switch (all.number) {
