@@ -127,3 +127,32 @@ func.func @grouped(%q: tensor<?x8x?x64xf16>, %k: tensor<?x2x?x64xf16>, %given: t
   %back = linalg.transpose ins(%apart : tensor<?x8x?x64xf16>) outs(%er : tensor<?x?x8x64xf16>) permutation = [0, 2, 1, 3]
   return %back : tensor<?x?x8x64xf16>
 }
+
+// Batches and heads are one dim in between, and the size of batches is said in other words behind it.
+//
+// CHECK-LABEL: func.func @joined_between(
+// CHECK: hal.dispatch.extern "attention_f16_d64_wide"
+// CHECK-SAME: -> (tensor<?x?x4x64xf16>
+// CHECK-NOT: linalg.transpose
+// CHECK: return
+func.func @joined_between(%q: tensor<?x4x?x64xf16>, %k: tensor<?x4x?x64xf16>, %v: tensor<?x4x?x64xf16>) -> tensor<?x?x4x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %b = tensor.dim %q, %c0 : tensor<?x4x?x64xf16>
+  %m = tensor.dim %q, %c2 : tensor<?x4x?x64xf16>
+  %space = tensor.empty(%b, %m) : tensor<?x4x?x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<?x4x?x64xf16>, tensor<?x4x?x64xf16>, tensor<?x4x?x64xf16>, f32) outs(%space : tensor<?x4x?x64xf16>) {
+  ^bb0(%x: f32):
+    iree_linalg_ext.yield %x : f32
+  } -> tensor<?x4x?x64xf16>
+  %j = tensor.collapse_shape %r [[0, 1], [2], [3]] : tensor<?x4x?x64xf16> into tensor<?x?x64xf16>
+  %all = affine.apply affine_map<()[s0] -> (s0 * 4)>()[%b]
+  %again = arith.divsi %all, %c4 : index
+  %x = tensor.expand_shape %j [[0, 1], [2], [3]] output_shape [%again, 4, %m, 64] : tensor<?x?x64xf16> into tensor<?x4x?x64xf16>
+  %er = tensor.empty(%again, %m) : tensor<?x?x4x64xf16>
+  %back = linalg.transpose ins(%x : tensor<?x4x?x64xf16>) outs(%er : tensor<?x?x4x64xf16>) permutation = [0, 2, 1, 3]
+  return %back : tensor<?x?x4x64xf16>
+}

@@ -392,24 +392,50 @@ def _sliced(
 
 
 def _cut(axes: Dim, sizes: Sequence[Size]) -> list[Dim] | None:
-    """Pieces as dims of these sizes; None if a dim would begin or end in one that is not known to
-    have such parts."""
+    """Pieces as dims of these sizes, which are all of them; None if a dim would begin or end in one
+    that is not known to have such parts. One dim may have what the others leave: its size may be
+    another word for it."""
     if len(sizes) == 1:
         return [axes]
     if len(axes) == 1:
         return _parts(axes[0], sizes)
-    found, left = [], [*axes]
+    found, left = list[Dim](), axes
     for size in sizes:
-        taken: list[StridedAxis] = []
-        while product([axis.size for axis in taken]) != size:
-            if not left:
-                return None
-            axis, rest = left[0], divided(size, product([p.size for p in taken]))
-            halves = None if rest is None else _halves(axis, rest)
-            left[:1] = halves or [axis]
-            taken.append(left.pop(0))
-        found.append(tuple(taken))
-    return None if left else found
+        taken = _taken(left, size)
+        if taken is None:
+            break
+        found.append(taken[0])
+        left = taken[1]
+    else:
+        return None if left else found
+    behind = list[Dim]()
+    for size in reversed(sizes[len(found) + 1 :]):
+        own = next((left[at:] for at in range(len(left)) if _count(left[at:]) == size), None)
+        if size == 1:
+            own = ()
+        if own is None:
+            return None
+        behind.insert(0, own)
+        left = left[: len(left) - len(own)]
+    return [*found, left, *behind]
+
+
+def _taken(axes: Dim, size: Size) -> tuple[Dim, Dim] | None:
+    """As many of the first axes as make this size, the last of which may be a part of one, and the
+    others."""
+    taken, left = list[StridedAxis](), [*axes]
+    while (count := _count(taken)) != size:
+        if not left:
+            return None
+        rest = divided(size, count)
+        halves = None if rest is None else _halves(left[0], rest)
+        left[:1] = halves or left[:1]
+        taken.append(left.pop(0))
+    return tuple(taken), tuple(left)
+
+
+def _count(axes: Sequence[StridedAxis]) -> Size:
+    return product([axis.size for axis in axes])
 
 
 def _parts(axis: StridedAxis, sizes: Sequence[Size]) -> list[Dim]:
