@@ -697,11 +697,17 @@ def _whole_sizes(facts: ProductFacts) -> tuple[Size, ...]:
 
 
 def result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
-    """The sizes of the last result: those of the product, or, behind a reshape, its own."""
+    """The sizes of the last result: those of the product, or, behind a reshape or what moves dims
+    of size one, its own."""
     own, last = (*_whole_sizes(facts)[:-1], columns_of(facts)), defining_op(epilogue.result)
-    # A product may drop dims of size one.
-    same_rank = len(own) == len(ranked_shape(epilogue.result))
-    return own if same_rank and not _is_reshaped(facts.op, last) else sizes_of(epilogue.result)
+    shape = ranked_shape(epilogue.result)
+    if len(own) != len(shape) or _is_reshaped(facts.op, last):
+        return sizes_of(epilogue.result)
+    # The program may say less of sizes than the rows' type does, or more.
+    pairs = zip(own, shape, strict=True)
+    moved = any(wanted != size and 1 in (size, wanted) for wanted, size in pairs if size)
+    may_be_one = None not in shape and not isinstance(facts.m, int)
+    return sizes_of(epilogue.result) if moved and not may_be_one else own
 
 
 def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:

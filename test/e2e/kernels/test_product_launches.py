@@ -335,3 +335,46 @@ def test_operands_are_read_where_they_lie(text: str, kernel: str, left: str) -> 
         assert f'hal.dispatch.extern "{kernel}"' in str(module)
         assert launches_of(module) == 1 and left not in str(module)
     assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+UNIT_MOVED = """
+#left = affine_map<(b, m, n, k) -> (b, m, k)>
+#right = affine_map<(b, m, n, k) -> (b, n, k)>
+#made = affine_map<(b, m, n, k) -> (b, m, n)>
+#id = affine_map<(a, b, c) -> (a, b, c)>
+func.func @main(%a: tensor<1x?x24xf16>, %w: tensor<1x8x24xf16>) -> tensor<?x1x8xf32> {
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %a, %c1 : tensor<1x?x24xf16>
+  %e = tensor.empty(%m) : tensor<1x?x8xf32>
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  %p = linalg.contract indexing_maps = [#left, #right, #made]
+      ins(%a, %w : tensor<1x?x24xf16>, tensor<1x8x24xf16>) outs(%f : tensor<1x?x8xf32>)
+      -> tensor<1x?x8xf32>
+  %g = tensor.empty(%m) : tensor<?x1x8xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (b, a, c)>, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<1x?x8xf32>) outs(%g : tensor<?x1x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<?x1x8xf32>
+  return %t : tensor<?x1x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("m", ["9", "?"])
+def test_results_keep_their_sizes_where_a_dim_of_one_moves(m: str) -> None:
+    """A transpose of a dim of size one moves nothing, but the sizes."""
+    text = UNIT_MOVED if m == "?" else UNIT_MOVED.replace("?", m).replace("empty(%m)", "empty()")
+    generator = np.random.default_rng(2)
+    inputs = [generator.standard_normal(shape) for shape in ((1, 9, 24), (1, 8, 24))]
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(text)
+        (wanted,) = interpret(module, inputs)
+        attnpass.run(module, PASS)
+        (got,) = interpret(module, inputs)
+        assert launches_of(module) == 1 and "tensor.cast" not in str(module)
+    assert got.shape == wanted.shape == (9, 1, 8)
+    assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
