@@ -21,6 +21,7 @@ from ...machines import Target
 from .. import ProductOffer
 from ..products import ProductFacts, read_product
 from .extern import launch
+from .few_columns import few_columns_offers
 from .filled import has_columns_behind, has_depth_behind
 from .manifest import ProductKernel, load_products
 from .product_speed import ProductWork, product_seconds
@@ -78,24 +79,33 @@ class JoinedPlan(ProductOffer):
         return lasts
 
 
-def joined_offers(
-    facts: ProductFacts, single: Sequence[ProductPlan], target: Target
-) -> list[JoinedPlan]:
-    """The plans by which a product is computed beside others of its rows, whose best plans for each
-    alone do nothing behind it but add a bias. `single` are its own."""
-    own, found = _best(single), list[JoinedPlan]()
-    group = [] if own is None else [own]
-    for other in () if own is None else _beside(facts, target):
+def offers_beside(facts: ProductFacts, target: Target) -> list[ProductOffer] | Refusal:
+    """The plans for a product, alone and, where its best plan adds a bias at most, beside others of
+    its rows of which that is true; or why no kernel fits."""
+    single = offers_alone(facts, target)
+    own = _plain_best(single)
+    if isinstance(single, Refusal) or own is None:
+        return single
+    group, found = [own], list[ProductOffer]()
+    for other in _beside(facts, target):
         if len(group) < _MOST and _may_join([*group, other]):
             group.append(other)
             found += [_joined(group, kernel, target) for kernel in _kernels(group)]
-    return found
+    return [*single, *found]
 
 
-def _best(plans: Sequence[ProductPlan] | Refusal) -> ProductPlan | None:
+def offers_alone(facts: ProductFacts, target: Target) -> list[ProductOffer] | Refusal:
+    """The plans for one product, or why no kernel fits."""
+    plans, turned = product_offers(facts, target), few_columns_offers(facts, target)
+    if isinstance(plans, Refusal):
+        return [*turned] or plans
+    return [*plans, *turned]
+
+
+def _plain_best(plans: Sequence[ProductOffer] | Refusal) -> ProductPlan | None:
     """The best plan for one product, if it is one of those that are joined."""
     best = None if isinstance(plans, Refusal) else max(plans, key=lambda plan: plan.seconds)
-    return best if best is not None and _is_plain(best) else None
+    return best if isinstance(best, ProductPlan) and _is_plain(best) else None
 
 
 def _is_plain(plan: ProductPlan) -> bool:
@@ -122,7 +132,7 @@ def _beside(facts: ProductFacts, target: Target) -> Iterator[ProductPlan]:
         read = read_product(op) if op.name.startswith("linalg.") else None
         if not isinstance(read, ProductFacts) or read.rows != facts.rows:
             continue
-        plan = _best(product_offers(read, target))
+        plan = _plain_best(offers_alone(read, target))
         if plan is not None and _is_alive(op.results[0]):
             yield plan
 

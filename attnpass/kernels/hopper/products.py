@@ -53,7 +53,7 @@ from .sources import unaligned_slice
 from .streamed import Division, division
 
 # What rows and columns have to divide by, for the memory engine: 16 bytes.
-_MULTIPLE = 8
+MULTIPLE = 8
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
 # Of groups of rows: see cuda/groups.h.
@@ -142,7 +142,7 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
     # Not of 8 bits, which IREE does not copy one by one.
     narrow = facts.element_type == _NARROW
-    facts = facts if narrow or facts.groups else filled(facts, _MULTIPLE)
+    facts = facts if narrow or facts.groups else filled(facts, MULTIPLE)
     refusal = _unfit(facts)
     if refusal or facts.loops is None:
         return refusal or (facts, None)
@@ -167,8 +167,8 @@ def _unfit(facts: ProductFacts) -> Refusal | None:
         return Refusal(
             f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
         )
-    depths = _MULTIPLE * (2 if facts.element_type == _NARROW else 1)
-    for name, size, multiple in (("columns", facts.n, _MULTIPLE), ("depth", facts.k, depths)):
+    depths = MULTIPLE * (2 if facts.element_type == _NARROW else 1)
+    for name, size, multiple in (("columns", facts.n, MULTIPLE), ("depth", facts.k, depths)):
         if not isinstance(size, int):
             return Refusal(f"its {name} are known only at run time")
         if size % multiple:
@@ -238,7 +238,7 @@ def _halves(part: ProductPart) -> Pair | None:
     together = facts.by_columns or part.place is not None
     if not together or epilogue.halves is None or not isinstance(facts.n, int):
         return None
-    if facts.n // 2 % _MULTIPLE:
+    if facts.n // 2 % MULTIPLE:
         return None
     half = replace(facts, n=facts.n // 2)
     place = place_of_batch(half) if part.place else None
@@ -385,7 +385,7 @@ def _row_and_column(epilogue: Epilogue) -> tuple[ir.Value | None, ir.Value | Non
     return found.get("rows"), found.get("columns")
 
 
-def _turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
+def turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
     return kernel.weights == "nk" and not facts.by_columns
 
 
@@ -412,12 +412,8 @@ def _plan(
     # IREE's code takes all rows of one matrix of weights together.
     together = facts.loops is None and facts.groups is None
     whole = replace(work, rows=rows * batch, batch=1) if together else work
-    own, taken = iree_product_seconds(whole, target), product_seconds(work, kernel, target)
-    own *= unfilled_factor(facts)
-    if any(element_type_name(value) == "f32" for value in list(facts.op.operands)[:2]):
-        # What is widened in front of it IREE multiplies without tensor cores.
-        own = max(own, work.batch * 2.0 * rows * n * k / _WIDE_FLOPS)
-    left = _left_seconds(facts, epilogue, work)
+    own, taken = iree_seconds(facts, whole, target), product_seconds(work, kernel, target)
+    left = left_seconds(facts, epilogue, work)
     if copied := _transposed(facts):
         own = max(own, work.batch * 2.0 * rows * n * k / _UNTILED_FLOPS)
         left += sum(4e-6 + tensor_bytes(value) * 2 / 3e12 for value in copied)
@@ -425,7 +421,7 @@ def _plan(
         left += _turning_seconds(epilogue.result, work)
     left += sum(_gathering_seconds(part.facts.weights) for part in parts)
     left += filling_seconds(facts, epilogue)
-    turned = [part for part in parts if _turns(kernel, part.facts)]
+    turned = [part for part in parts if turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
     halves = len(parts) > 1 and parts[0].facts.op == parts[1].facts.op
     fused = f"{epilogue.words} of one half of the columns times the other"
@@ -456,7 +452,16 @@ def _plan(
     )
 
 
-def _left_seconds(facts: ProductFacts, epilogue: Epilogue, work: ProductWork) -> float:
+def iree_seconds(facts: ProductFacts, work: ProductWork, target: Target) -> float:
+    """The time of IREE's code for a product as large as `work`."""
+    own = iree_product_seconds(work, target) * unfilled_factor(facts)
+    if any(element_type_name(value) == "f32" for value in list(facts.op.operands)[:2]):
+        # What is widened in front of it IREE multiplies without tensor cores.
+        own = max(own, work.batch * 2.0 * work.rows * work.n * work.k / _WIDE_FLOPS)
+    return own
+
+
+def left_seconds(facts: ProductFacts, epilogue: Epilogue, work: ProductWork) -> float:
     """The time of what a kernel could have done, and another dispatch does: it reads and writes
     the result."""
     last = facts.epilogues[-1]
@@ -629,9 +634,15 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
         flags |= sum(
             bit for part, bit in zip(plan.parts, (512, 1024), strict=True) if part.epilogue.start
         )
+    numbers = numbers_of(epilogue, flags)
+    is_shared = isinstance(epilogue.share, int) and not plan.kernel.batched
+    return numbers if is_shared else numbers | {"share": _ALL_ROWS}
+
+
+def numbers_of(epilogue: Epilogue, flags: int) -> dict[str, int]:
+    """The same of one product, with these flags."""
     _, slope, cube = _CURVES[epilogue.activation]
-    share = epilogue.share
-    share = share if isinstance(share, int) and not plan.kernel.batched else _ALL_ROWS
+    share = epilogue.share if isinstance(epilogue.share, int) else _ALL_ROWS
     floats = {"alpha": epilogue.scale, "beta": epilogue.rescale, "slope": slope, "cube": cube}
     return {"flags": flags, "share": share, **{name: _bits(x) for name, x in floats.items()}}
 
@@ -750,7 +761,7 @@ def weights_of(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.V
         value = fill_up(
             build, value, [columns, facts.k] if facts.by_columns else [facts.k, columns]
         )
-    return build.transpose(value, [1, 0]) if _turns(kernel, facts) else value
+    return build.transpose(value, [1, 0]) if turns(kernel, facts) else value
 
 
 def _of_batch(build: Builder, facts: ProductFacts, value: ir.Value, name: str) -> ir.Value:

@@ -45,13 +45,9 @@ class Hopper(KernelProvider):
     def product_offers(
         self, facts: ProductFacts, target: Target
     ) -> Sequence[ProductOffer] | Refusal:
-        from .joined import joined_offers
-        from .products import product_offers
+        from .joined import offers_beside
 
-        found = product_offers(facts, target)
-        if isinstance(found, Refusal):
-            return found
-        return [*found, *joined_offers(facts, found, target)]
+        return offers_beside(facts, target)
 
     def launches_in(self, module: ir.Operation) -> bool:
         from .extern import launches_in

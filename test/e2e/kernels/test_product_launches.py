@@ -378,3 +378,51 @@ def test_results_keep_their_sizes_where_a_dim_of_one_moves(m: str) -> None:
         assert launches_of(module) == 1 and "tensor.cast" not in str(module)
     assert got.shape == wanted.shape == (9, 1, 8)
     assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+def few_columns(n: int, weights: str, result: str) -> str:
+    """304 rows with few columns, scaled, in f32 or rounded."""
+    shape, order = {"nk": (f"{n}x2048", "(n, k)"), "kn": (f"2048x{n}", "(k, n)")}[weights]
+    wide, lies = f"tensor<4x76x{n}xf32>", f"tensor<{shape}xf16>"
+    narrow = "%t = arith.truncf %s : f32 to f16" if result == "f16" else ""
+    made = "%t" if narrow else "%s"
+    return f"""
+func.func @main(%a: tensor<4x76x2048xf16>, %w: {lies}) -> tensor<4x76x{n}x{result}> {{
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : {wide}
+  %f = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
+  %p = linalg.contract indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> {order}>, affine_map<(b, m, n, k) -> (b, m, n)>]
+      ins(%a, %w : tensor<4x76x2048xf16>, {lies}) outs(%f : {wide}) -> {wide}
+  %h = tensor.empty() : tensor<4x76x{n}x{result}>
+  %r = linalg.generic {{indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+      affine_map<(b, m, n) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%p : {wide}) outs(%h : tensor<4x76x{n}x{result}>) {{
+  ^bb0(%i: f32, %o: {result}):
+    %s = arith.mulf %i, %half : f32
+    {narrow}
+    linalg.yield {made} : {result}
+  }} -> tensor<4x76x{n}x{result}>
+  return %r : tensor<4x76x{n}x{result}>
+}}
+"""
+
+
+@pytest.mark.parametrize("result", ["f16", "f32"])
+@pytest.mark.parametrize(
+    ("n", "weights"), [(5, "nk"), (8, "kn"), (16, "nk"), (40, "nk"), (64, "kn")]
+)
+def test_few_columns_are_rows_of_the_turned_product(n: int, weights: str, result: str) -> None:
+    generator = np.random.default_rng(n)
+    shape = (n, 2048) if weights == "nk" else (2048, n)
+    inputs = [generator.standard_normal(each) for each in ((4, 76, 2048), shape)]
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(few_columns(n, weights, result))
+        (wanted,) = interpret(module, inputs)
+        attnpass.run(module, PASS)
+        (got,) = interpret(module, inputs)
+        kind = f"product_f16_few{16 if n <= 16 else 64}"
+        assert launches_of(module) == launches_of(module, kind) == 1
+    assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
