@@ -101,6 +101,9 @@ TIMED = (
     ("f16", (4616, 1024, 2730), "bias add"),
     ("f16", (4616, 5, 1024), ""),
     ("f16", (4616, 100, 1024), "bias"),
+    ("f16", (2048, 8, 4096), ""),
+    ("f16", (2048, 16, 4096), ""),
+    ("f16", (4096, 64, 2048), ""),
     ("f16", (8, 50257, 768), ""),
     ("f16", (512, 50257, 768), ""),
     ("f16", (4096, 30522, 1024), "bias"),
@@ -111,6 +114,8 @@ FEW_TIMED = (
     (1024, 4096), (1280, 5120), (2048, 4096), (3072, 4096), (4096, 4096), (4096, 14336),
     (6144, 4096), (8192, 4096), (14336, 4096), (28672, 4096),
 )  # fmt: skip
+# Few columns of many rows.
+NARROW_SIZES = ((304, 5, 2048), (1776, 8, 1000), (3000, 16, 72), (2048, 40, 4104), (1000, 64, 264))
 # Further products of the same rows: rows, columns of each, depth.
 JOINED_SIZES = (
     ((300, (1032, 264, 520), 200), "bias"), ((777, (328, 72), 1000), ""),
@@ -241,6 +246,9 @@ def cases() -> list[KernelProduct]:
             for lie, is_open in (("nk", False), ("kn", False), ("nk", True)):
                 lies = (is_open, 0, lie, 0, "", tuple(beside))
                 found.append(KernelProduct("right", kind, m + 60 * is_open, n, k, behind, *lies))
+        for place, size in enumerate(NARROW_SIZES):
+            lie = ("nk", "kn")[place % 2]
+            found.append(KernelProduct("right", kind, *size, weights=lie))
         for size, behind, is_open, weights in ODD_SIZES:
             found.append(KernelProduct("right", kind, *size, behind, is_open, weights=weights))
         for place, behind in enumerate(BEHIND):
