@@ -144,6 +144,7 @@ class RepairFusion(PassFamily):
         "attn-gather-indices",
         "attn-store-crossed",
         "attn-store-gathers",
+        "attn-read-terms",
         "attn-store-sums",
         "attn-store-vectors",
         "attn-gather-slices",

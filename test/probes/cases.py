@@ -633,6 +633,12 @@ PROBES = {
         error="failed to distribute",
     ),
     "numbers that multiply what is summed": _number_factor(),
+    "sums of what no tensor holds": Probe(
+        modules.LONE_TERMS,
+        "attn-read-terms",
+        inputs=random((4, 6)),
+        wanted=lambda: [np.full(4, 6.0), np.arange(4) * 6.0],
+    ),
     "sums over two dims, one odd": of_product(
         "mkl,lk->m", "attn-lone-lanes", (4, 64, 3), (3, 64), kind=np.float32
     ),

@@ -340,6 +340,28 @@ func.func @main(%x: tensor<512x768xf32>) -> (tensor<512x768xf32>, tensor<512xf32
 }
 """
 
+# A count, and the indices of rows, added up.
+LONE_TERMS = """
+#ij = affine_map<(i, j) -> (i, j)>
+#i = affine_map<(i, j) -> (i)>
+func.func @main(%x: tensor<4x6xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %one = arith.constant 1.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %0:2 = linalg.generic {indexing_maps = [#ij, #i, #i], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x6xf32>) outs(%f, %f : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32, %p: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i32
+    %t = arith.sitofp %j : i32 to f32
+    %s = arith.addf %o, %one : f32
+    %q = arith.addf %p, %t : f32
+    linalg.yield %s, %q : f32, f32
+  } -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}
+"""
+
 # A softmax over any number of keys, of scores of which a number that is computed hides some.
 NEAR_KEYS = """
 #ij = affine_map<(b, i, j) -> (b, i, j)>
