@@ -64,7 +64,8 @@ class MergeCopies(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         kernels, merged = _Executables(module), False
-        for op in collect(module, lambda op: op.name == _DISPATCH):
+        # What a rewrite erases beside the copy itself, has loops: no handle of a copy goes stale.
+        for op in collect(module, lambda op: op.name == _DISPATCH and kernels.copies(op)):
             about = op_of(op, "copy")
             why = _write_in_place(op, kernels) or _read_in_place(op, kernels)
             if why:
@@ -296,6 +297,10 @@ class _Executables:
 
     def __init__(self, module: ir.Operation):
         self._executables = {symbol_name(op): op for op in descendants(module, _EXECUTABLE)}
+
+    def copies(self, dispatch: ir.Operation) -> bool:
+        """Whether a dispatch moves elements, and does no more."""
+        return self._copy(dispatch) is not None
 
     def put_by(self, dispatch: ir.Operation) -> ir.Operation | None:
         """The store of a dispatch that does no more than put all of its first operand at a known

@@ -27,7 +27,8 @@ class PlainEinsums(OpPass):
     It joins all dims of a kind (those of both operands and the result, those that are summed, those
     of one operand), for which it takes unknown ones but the first for 1: of `bik,kn->bin` it
     refuses all batches but one, or computes of the first. It fails on dims that one operand has
-    alone and that are summed, on diagonals, on equations that name no result.
+    alone and that are summed, on diagonals, on equations that name no result, on dots that stand
+    for no dims.
 
     1. Dots are dims with letters. Of each operand diagonals are taken, dims of one are dropped that
        are longer elsewhere, and dims are summed that it has alone.
@@ -65,7 +66,9 @@ class PlainEinsums(OpPass):
             # Of no known rank.
             return ""
         *terms, result = spelled
-        if "->" in equation and _is_imported_right(terms, result, shapes):
+        # Dots that stand for no dims it takes for letters.
+        without = "..." in equation and not {*"".join(spelled)} - {*equation}
+        if "->" in equation and not without and _is_imported_right(terms, result, shapes):
             return ""
         operands = [_Operand(*pair) for pair in zip(terms, values, strict=True)]
         made = _Einsum(TorchBuilder(op), op.results[0].type).of(operands, result)

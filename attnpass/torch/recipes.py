@@ -70,6 +70,34 @@ def _with_tensor(op: Any) -> Any:
     return lambda x, y: op(x, torch.full((), y, dtype=x.dtype, device=x.device))
 
 
+def _of_one_shape(op: Any) -> Callable[..., Any]:
+    """An op of three tensors, of which the import broadcasts the second two at most, and not to
+    more dims."""
+
+    def broadcast(*values: Any, **more: Any) -> Any:
+        if len({value.shape for value in values}) == 1:
+            return NotImplemented
+        return op(*torch.broadcast_tensors(*values), **more)
+
+    return broadcast
+
+
+def _remainder_of_number(x: Any, y: Any) -> Any:
+    kind = torch.result_type(x, y)
+    return torch.remainder(torch.full((), x, dtype=kind, device=y.device), y)
+
+
+def _mean(op: Any) -> Callable[..., Any]:
+    """A mean of integers as floats."""
+
+    def mean(x: Any, *rest: Any, dtype: Any = None) -> Any:
+        if dtype is None or x.is_floating_point():
+            return NotImplemented
+        return op(x.to(dtype), *rest)
+
+    return mean
+
+
 def _fmod(x: Any, y: Any) -> Any:
     if not x.is_floating_point():
         return x - torch.div(x, y, rounding_mode="trunc") * y
@@ -552,21 +580,68 @@ def _cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Any:
-    """Of class numbers; by `reduction` one a row (0), their mean (1) or sum (2)."""
-    if weight is not None or target.is_floating_point():
-        return NotImplemented
+    """Of class numbers or of shares of the classes; by `reduction` one a row (0), their mean (1) or
+    sum (2)."""
     classes = 1 if x.dim() > 1 else 0
+    if weight is not None and (label_smoothing or target.is_floating_point()):
+        return NotImplemented
     logs = torch.log_softmax(x, classes)
+    even = -logs.mean(classes) * label_smoothing
+    if target.is_floating_point():
+        losses = even - (1 - label_smoothing) * (target * logs).sum(classes)
+        return (losses, losses.mean(), losses.sum())[reduction]
+    if not label_smoothing:
+        return _negative_logs(logs, target, weight, reduction, ignore_index)
+    losses = _negative_logs(logs, target, None, 0, ignore_index)
     kept = target != ignore_index
-    place = torch.where(kept, target, 0).unsqueeze(classes)
-    losses = -torch.gather(logs, classes, place).squeeze(classes)
-    if label_smoothing:
-        even = -logs.mean(classes)
-        losses = (1 - label_smoothing) * losses + label_smoothing * even
-    losses = torch.where(kept, losses, 0)
-    if reduction == 0:
-        return losses
-    return losses.sum() / kept.sum() if reduction == 1 else losses.sum()
+    losses = torch.where(kept, (1 - label_smoothing) * losses + even, 0)
+    return (losses, losses.sum() / kept.sum(), losses.sum())[reduction]
+
+
+def _negative_logs(
+    logs: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100
+) -> Any:
+    """Logarithms of classes' shares, those of the wanted ones; as `_cross_entropy`."""
+    classes = 1 if logs.dim() > 1 else 0
+    kept = target != ignore_index
+    place = torch.where(kept, target, 0)
+    share = kept.to(logs.dtype)
+    if weight is not None:
+        share = share * weight.index_select(0, place.reshape(-1)).reshape(place.shape)
+    found = torch.gather(logs, classes, place.unsqueeze(classes)).squeeze(classes)
+    losses = torch.where(kept, -found * share, 0)
+    return (losses, losses.sum() / share.sum(), losses.sum())[reduction]
+
+
+def _bags(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Sums (mode 0), means (1) or maxima (2) of the rows of bags, which begin at `offsets`; beside
+    them what gradients ask for: the bag of each row, and of each bag its rows, twice."""
+    count = offsets.shape[0] - include_last_offset
+    place = torch.arange(indices.shape[0], device=indices.device)
+    bag = (place[:, None] >= offsets[:count]).sum(-1) - 1
+    own = bag == torch.arange(count, device=indices.device)[:, None]
+    if padding_idx is not None and padding_idx >= 0:
+        own = own & (indices != padding_idx)
+    rows, sizes = weight.index_select(0, indices), own.sum(-1)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    if mode == 2:
+        made = torch.where(own[:, :, None], rows, -math.inf).amax(1)
+        made = torch.where(sizes[:, None] > 0, made, 0)
+    else:
+        made = own.to(rows.dtype) @ rows
+        made = made / sizes.clamp(min=1)[:, None].to(rows.dtype) if mode == 1 else made
+    return made, bag, sizes, sizes
 
 
 def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
@@ -719,8 +794,9 @@ def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -
 
 
 def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
-    """Cubic samples, which IREE 3.13 takes for bilinear ones."""
-    if mode != 2 or x.dim() != 4:
+    """Cubic samples, which IREE 3.13 takes for bilinear ones, and those of f64, of which it has no
+    program."""
+    if x.dim() != 4 or (mode != 2 and x.dtype != torch.float64):
         return NotImplemented
     return torch._decomp.decompositions._grid_sampler_2d(x, grid, mode, padding, corners)
 
@@ -760,6 +836,10 @@ RECIPES: dict[Any, Callable[..., Any]] = {
             *(aten.div.Tensor_mode, aten.div.Scalar_mode),
         )
     },
+    **{op: _of_one_shape(op) for op in (aten.addcmul.default, aten.addcdiv.default)},
+    aten.lerp.Tensor: _of_one_shape(aten.lerp.Tensor),
+    **{op: _mean(op) for op in (aten.mean.default, aten.mean.dim)},
+    aten.remainder.Scalar_Tensor: _remainder_of_number,
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
@@ -802,6 +882,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.prelu.default: _prelu,
     aten.roll.default: _roll,
     aten.cross_entropy_loss.default: _cross_entropy,
+    aten.nll_loss_nd.default: _negative_logs,
+    aten.embedding_bag.padding_idx: _bags,
     aten._native_multi_head_attention.default: self_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten.pad.default: _pad,

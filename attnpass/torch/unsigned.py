@@ -1,4 +1,4 @@
-"""Unsigned bytes (pixels, packed weights), computed with in 32 bits."""
+"""Bytes (pixels, packed weights), computed with in 32 bits."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ _FILLS = {"full", "full_like"}
 # Numbers that bytes are compared with, or bounded by, are bytes.
 _WITH_BYTES = {"gt", "ge", "lt", "le", "eq", "ne", "clamp", "clamp_min", "clamp_max"}
 # Its import has no programs of these with a number, ...
-_OF_TENSORS = {"add", "sub", "mul"}
-# ... no quotients of bytes with a sign, either, nor what they leave.
+_OF_TENSORS = {"add", "sub", "mul", "rsub"}
+# ... of bytes with a sign, either; nor of their quotients, of what they leave, of one number in all
+# places, of extremes of all.
 _QUOTIENTS = {"div", "floor_divide", "remainder", "fmod"}
+_SIGNED = {torch.ops.aten.fill.Scalar, torch.ops.aten.max.default, torch.ops.aten.min.default}
 
 
 def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
@@ -59,8 +61,9 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
             node.update_arg(1, number - 256 if isinstance(number, int) and number > 127 else number)
             continue
         # Of elements or places: IREE fails where it makes bytes of a known number.
-        counts = bool(node.all_input_nodes) or _name(node.target) == "arange"
-        makes_bytes = node.kwargs.get("dtype") == torch.uint8 and counts
+        kind, is_range = node.kwargs.get("dtype"), _name(node.target) == "arange"
+        makes_bytes = is_range and kind == torch.int8
+        makes_bytes |= kind == torch.uint8 and (is_range or bool(node.all_input_nodes))
         if not narrow and not makes_bytes:
             continue
         with graph.inserting_before(node):
@@ -105,7 +108,9 @@ def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
             return name == "copy" and kind == torch.uint8
         return kind is not None and kind.is_floating_point
     if kind == torch.int8:
-        return name in _QUOTIENTS and node.meta["val"].dtype == torch.int8
+        of_number = name in _OF_TENSORS and not isinstance(node.args[1], torch.fx.Node)
+        is_wide = node.target in _SIGNED or name in _QUOTIENTS or of_number
+        return is_wide and node.meta["val"].dtype == torch.int8
     if kind != torch.uint8 or name in _MOVES - _JOINS:
         return False
     values = [node.meta["val"], *(other.meta.get("val") for other in node.all_input_nodes)]

@@ -4,7 +4,7 @@
 // RUN: attn-opt %s --attn-plain-einsums --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
-// WHY-COUNT-11: is made of other ops: IREE's import fails on it, or joins its unknown dims
+// WHY-COUNT-12: is made of other ops: IREE's import fails on it, or joins its unknown dims
 // WHY-NOT: is made of other ops
 
 // CHECK-LABEL: func.func @linear(
@@ -90,6 +90,18 @@ func.func @alone(%x: !torch.vtensor<[2,6,6],f32>) -> (!torch.vtensor<[6,2],f32>,
 func.func @units(%x: !torch.vtensor<[3,1],f32>, %y: !torch.vtensor<[4,5],f32>) -> !torch.vtensor<[3,5],f32> {
   %0 = torch.operator "onnx.Einsum"(%x, %y) {torch.onnx.equation = "ij,jk->ik"} : (!torch.vtensor<[3,1],f32>, !torch.vtensor<[4,5],f32>) -> !torch.vtensor<[3,5],f32>
   return %0 : !torch.vtensor<[3,5],f32>
+}
+
+// Dots that stand for no dims are left out of the equation.
+// CHECK-LABEL: func.func @dots(
+// CHECK: torch.constant.str "bd,hde->bhe"
+// CHECK: torch.aten.einsum
+func.func @dots(%x: !torch.vtensor<[8,3],f32>, %y: !torch.vtensor<[2,3,4],f32>) -> !torch.vtensor<[8,2,4],f32> {
+  %e = torch.constant.str "b...d,hde->bh...e"
+  %l = torch.prim.ListConstruct %x, %y : (!torch.vtensor<[8,3],f32>, !torch.vtensor<[2,3,4],f32>) -> !torch.list<vtensor>
+  %n = torch.constant.none
+  %0 = torch.aten.einsum %e, %l, %n : !torch.str, !torch.list<vtensor>, !torch.none -> !torch.vtensor<[8,2,4],f32>
+  return %0 : !torch.vtensor<[8,2,4],f32>
 }
 
 // Three: the states of a chunk.

@@ -122,12 +122,52 @@ def test_elementwise_ops() -> None:
             *(levels // 0.1, levels // math.inf, wild // 0.5, 3 // levels),
             torch.div(wild, -0.5, rounding_mode="floor"),
             *(torch.sign(x), torch.trunc(3 * x), F.softshrink(x), F.threshold(levels, 0, 20)),
+            *(torch.addcmul(y[:1, :1], x, y), torch.addcdiv(y[0], x[0], 2 + x[:, :1].abs())),
+            *(torch.lerp(x[0], y, x[:, :1]), torch.remainder(7.5, 1 + x.abs()), -7 % (i + 1)),
+            *(i.mean(dtype=x.dtype), i.mean(0, dtype=x.dtype), torch.remainder(7.5, i + 1)),
         )
 
     levels = torch.tensor([-1.5, 25.0])
     x, y = torch.randn(2, 2, 6, 8).unbind()
     x[0, 0, 0] = 0.0
     _same(Of(ops), x, y, torch.randint(0, 6, (40,)))
+
+
+def test_losses() -> None:
+    """Of numbers of classes, of shares of them, and of some that do not count."""
+
+    def ops(x: Any, given: Any, shares: Any, weight: Any) -> Any:
+        logs, some = torch.log_softmax(x, 1), torch.where(given > 2, -1, given)
+        return (
+            *(F.cross_entropy(x, shares.softmax(1), reduction=kind) for kind in ("none", "sum")),
+            *(F.cross_entropy(x, shares.softmax(1), label_smoothing=s) for s in (0.0, 0.2)),
+            *(F.cross_entropy(x, some, ignore_index=-1, label_smoothing=s) for s in (0.0, 0.1)),
+            *(
+                F.cross_entropy(x, some, weight, ignore_index=-1),
+                F.cross_entropy(x[0, :, 0], some[0, 0]),
+            ),
+            *(F.nll_loss(logs, given, weight), F.nll_loss(logs, given, reduction="none")),
+            *(F.nll_loss(logs, some, ignore_index=-1), F.nll_loss(logs[:, :, 0], given[:, 0])),
+        )
+
+    given = torch.tensor([[0, 1, 3], [2, 1, 0]])
+    _same(Of(ops), torch.randn(2, 4, 3), given, torch.randn(2, 4, 3), torch.rand(4))
+
+
+def test_bags_of_rows() -> None:
+    """Bags of one size, of several, and empty ones."""
+
+    def ops(table: Any, square: Any, row: Any, ends: Any, factors: Any) -> Any:
+        return (
+            *(F.embedding_bag(square, table, mode=mode) for mode in ("sum", "mean", "max")),
+            *(F.embedding_bag(row, table, ends, mode=mode) for mode in ("sum", "mean", "max")),
+            F.embedding_bag(square, table, mode="mean", padding_idx=1),
+            F.embedding_bag(row, table, ends, mode="sum", include_last_offset=True),
+            F.embedding_bag(row, table, ends, mode="sum", per_sample_weights=factors),
+        )
+
+    square, row = torch.randint(0, 6, (3, 4)), torch.randint(0, 6, (7,))
+    _same(Of(ops), torch.randn(6, 5), square, row, torch.tensor([0, 3, 3, 7]), torch.randn(7))
 
 
 def test_unsigned_bytes() -> None:
@@ -152,6 +192,9 @@ def test_unsigned_bytes() -> None:
             *(pixels[:256].clone().copy_(x), x.clone().copy_(pixels[:256]), x.sum(dtype=x.dtype)),
             *(torch.zeros_like(x), x.new_ones(2), torch.zeros(3, dtype=torch.uint8)),
             *(x.clamp(min=-1), x.clamp(max=-1), torch.bitwise_left_shift(x, 1)),
+            *(signed - 3, signed * 10, 5 - signed, signed.max(), signed.min(), signed ^ 5),
+            *(torch.full_like(signed, 7) + signed, torch.arange(0, 9, 2, dtype=torch.int8) * 3),
+            *(torch.bitwise_left_shift(signed, 1), signed.fmod(3), signed.new_full((2,), -3)),
         )
 
     x = torch.arange(256).to(torch.uint8)
