@@ -18,7 +18,7 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import element_bytes, ranked_shape
 from ..ir.limits import LOG2_E
-from .computed_lines import widened_from
+from .computed_lines import read_line, widened_from
 from .tile import Columns, TileLoops
 from .vectors import Vectors
 
@@ -249,7 +249,7 @@ class DecodeLoops(TileLoops):
             head = v.at(start, offset)
             self.fetch_ahead(v, "key", offset, key=key, head=head)
             place = self.place(v, "key", key=key, head=head)
-            part = self.line(v, "key", place, dim, width)
+            part = read_line(v, self.facts.value("key"), place, dim, width)
             queries = [v.load(self.queries, width, row, head) for row in rows]
             return [v.fma(query, part, x) for query, x in zip(queries, sums, strict=True)]
 

@@ -33,7 +33,7 @@ from ..machines.cpu.product_tiles import (
     MOST_ROWS,
     RowTiles,
 )
-from .computed_lines import Along, LineReader, widened_from
+from .computed_lines import read_line, widened_from
 from .decode_loops import AHEAD_BYTES, LINE_BYTES
 from .vectors import Vectors
 
@@ -271,24 +271,20 @@ class ProductLoops:
             if loop is not None
         ]
 
-    def line(
-        self,
-        v: Vectors,
-        operand: int,
-        place: Sequence[ir.Value],
-        dim: int,
-        lanes: int,
-        inside: bool = True,
+    def in_blocks(
+        self, v: Vectors, most: int, prepare: Callable[..., None], body: Block
     ) -> ir.Value:
-        """A vector along a dim of an operand, in f32: of weights that are computed, of codes. What
-        is not `inside` is zero."""
-        tensor = self.op.operands[operand]
-        if operand != self.product.weights or self.product.codes is None:
-            return v.wide(v.read(tensor, place, [dim], [lanes], [inside]))
-        places = [Along(at) if number == dim else at for number, at in enumerate(place)]
-        made = LineReader(v, lanes).element(tensor, places)
-        assert made is not None, "widened_from has read it"
-        return made
+        """The result behind blocks of the depth, of `most` elements at most; `prepare` puts those
+        of a block, given the first and their number, where the body reads them."""
+
+        def block(
+            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
+        ) -> list[ir.Value]:
+            prepare(v, first, count)
+            return [body(v, first, count, outputs[0])]
+
+        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
+        return output
 
     def fetch(self, v: Vectors, place: Sequence[ir.Value]) -> None:
         """Has the weights at a place fetched, or the codes that they are made of."""
@@ -337,7 +333,7 @@ class RowLoops(ProductLoops):
     def read(self, v: Vectors, operand: int, row: int, at: Place, lanes: int) -> ir.Value:
         """A vector of the innermost dim of an operand, in f32."""
         last = len(self.product.loops_of(operand)) - 1
-        return self.line(v, operand, self.place(v, operand, row, at), last, lanes)
+        return read_line(v, self.op.operands[operand], self.place(v, operand, row, at), last, lanes)
 
     def weights(self, v: Vectors, at: Place, lanes: int) -> ir.Value:
         return self.read(v, self.product.weights, 0, at, lanes)
@@ -359,43 +355,29 @@ class RowLoops(ProductLoops):
         if self.buffer is not None and offset * self.product.weight_bytes % LINE_BYTES == 0:
             self.fetch(v, self.place(v, self.product.weights, 0, at))
 
-    def in_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
-        """The result behind blocks of the depth, of `most` elements at most, whose elements of the
-        rows are on the stack, in f32."""
+    def in_row_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
+        """`in_blocks`, with a block's elements of the rows on the stack, in f32."""
         most = min(most, self.depth)
         self.given = v.scratch(len(self.rows), most)
-
-        def block(
-            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
-        ) -> list[ir.Value]:
-            self.take_rows(v, first, count)
-            return [body(v, first, count, outputs[0])]
-
-        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
-        return output
+        return self.in_blocks(v, most, self.take_rows, body)
 
     def take_rows(self, v: Vectors, first: ir.Value, count: int) -> None:
         """Puts `count` elements of the rows from `first` on where loops read them."""
-        lanes = self.tiles.lanes
-        whole = count - count % lanes
 
-        def some(v: Vectors, at: ir.Value, width: int) -> list[ir.Value]:
+        def some(v: Vectors, at: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
             depth = {self.product.depth: v.op("arith.addi", first, at)}
             for number, row in enumerate(self.rows):
                 part = self.read(v, self.product.rows, row, depth, width)
                 v.store(part, self.given, v.number(number), at)
             return []
 
-        if whole:
-            v.loop(0, whole, lanes, [], lambda v, i, _: some(v, i, lanes))
-        if count > whole:
-            some(v, v.number(whole), count - whole)
+        v.in_chunks(count, self.tiles.lanes, [], some)
 
     # the depth in the lanes
 
     def deep(self, v: Vectors) -> ir.Value:
         most = GIVEN_ELEMENTS // len(self.rows)
-        return self.in_blocks(v, most - most % (4 * self.tiles.lanes), self.deep_block)
+        return self.in_row_blocks(v, most - most % (4 * self.tiles.lanes), self.deep_block)
 
     def deep_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         def some(
@@ -453,7 +435,7 @@ class RowLoops(ProductLoops):
     # columns in the lanes
 
     def wide(self, v: Vectors) -> ir.Value:
-        return self.in_blocks(v, BLOCK_LINES, self.wide_block)
+        return self.in_row_blocks(v, BLOCK_LINES, self.wide_block)
 
     def wide_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         lanes, columns = self.tiles.lanes, self.length

@@ -17,7 +17,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..ir import Builder
 from ..machines.cpu.loops import LoopTiles, row_dim
-from .computed_lines import Along, LineReader, widened_from
+from .computed_lines import read_line
 from .vectors import Vectors, whole_steps
 
 
@@ -103,25 +103,6 @@ class TileLoops:
         """Indices into an operand: `row`, `key`, `head`, `column` as given, 0 elsewhere."""
         given = {getattr(self, name): value for name, value in at.items()}
         return [given[dim] if dim in given else v.number(0) for dim in self.facts.map_of(operand)]
-
-    def line(
-        self,
-        v: Vectors,
-        operand: str,
-        place: list[ir.Value],
-        dim: int,
-        width: int,
-        inside: bool = True,
-    ) -> ir.Value:
-        """Elements of K or V in f32, `width` of them along a dim from a place on, zero beyond its
-        end; computed where the kernel computes them."""
-        tensor = self.facts.value(operand)
-        if widened_from(tensor) is None:
-            return v.wide(v.read(tensor, place, [dim], [width], [inside]))
-        places = [Along(at) if number == dim else at for number, at in enumerate(place)]
-        made = LineReader(v, width).element(tensor, places)
-        assert made is not None, "widened_from has read it"
-        return made
 
     def emit(self) -> list[ir.Value]:
         """Output, maximum and sum, as the op's results."""
@@ -231,7 +212,8 @@ class TileLoops:
             parts: list[ir.Value] = []
             for at, width in zip(columns.starts, columns.widths, strict=True):
                 place = self.place(v, operand, **line, **{across: at})
-                parts.append(self.line(v, operand, place, dim, width, columns.inside))
+                tensor = self.facts.value(operand)
+                parts.append(read_line(v, tensor, place, dim, width, columns.inside))
             for at, offset in zip(columns.starts, columns.offsets, strict=True):
                 self.fetch_ahead(v, operand, offset, **line, **{across: at})
             for number, row in enumerate(rows):

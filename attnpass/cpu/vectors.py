@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -86,6 +86,25 @@ class Vectors:
             return body(Vectors(inner), position, list(carried))
 
         return self.build.loop(bounds, values, fill)
+
+    def nest(
+        self,
+        sizes: Mapping[int, int],
+        values: Sequence[ir.Value],
+        body: Callable[[Vectors, dict[int, ir.Value], list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Loops of these sizes by their numbers, the outermost first, that carry `values` through
+        `body`, which gets the index of each."""
+
+        def within(v: Vectors, loops: list[int], at: dict[int, ir.Value], x: list[ir.Value]):
+            if not loops:
+                return body(v, at, x)
+            loop, *inner = loops
+            return v.loop(
+                0, sizes[loop], 1, x, lambda v, i, x: within(v, inner, {**at, loop: i}, x)
+            )
+
+        return list(within(self, list(sizes), {}, list(values)))
 
     def in_steps(
         self, count: int | ir.Value, step: int, values: Sequence[ir.Value], body: Callable

@@ -86,6 +86,7 @@ from .rewrite import (
     erase_dead,
     erase_unused,
     put_in_place,
+    replace_op,
     replace_reads,
     restore,
 )
@@ -189,6 +190,7 @@ __all__ = [
     "readers_behind",
     "reduces",
     "remove_attributes",
+    "replace_op",
     "replace_reads",
     "restore",
     "scalar_number",

@@ -64,6 +64,14 @@ def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute
     return new
 
 
+def replace_op(op: ir.Operation, *values: ir.Value) -> None:
+    """Gives the users of an op these values for its results, and erases it; its handle must not be
+    used again."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    erase(op)
+
+
 def erase_dead(ops: Iterable[ir.Operation]) -> None:
     """Erases those of `ops`, and of what they alone used, that have no uses left.
 
