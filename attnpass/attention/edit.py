@@ -257,8 +257,8 @@ class AttentionEdit:
         kinds, dims = [position.type], self._dims
         parts = zip(dims.of[old.value], dims.sizes.get(old.value, ()), strict=True)
         for number, (dim, size) in enumerate(parts):
-            attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(old.type, dim)}
-            part = build.create(INDEX, kinds, [], attributes).results[0]
+            where = {"dim": ir.IntegerAttr.get(old.type, dim)}
+            part = build.create(INDEX, kinds, [], where).results[0]
             if number:
                 part = build.addi(build.muli(position, outside.size(size)), part)
             position = part
@@ -290,7 +290,7 @@ def attention_op(
     build: Builder,
     operands: Sequence[ir.Value],
     results: int,
-    attributes: dict[str, ir.Attribute],
+    attributes: Mapping[str, ir.Attribute],
 ) -> ir.Operation:
     """An attention op, online where it has three results, that lacks its score region. Operands
     are those of `INPUTS`, a mask or none, and what the results start from."""

@@ -85,7 +85,5 @@ def _attributes(op: ir.Operation, dims: maps.Positions) -> dict[str, ir.Attribut
 def _transposed(
     build: Builder, vector: ir.Value, permutation: Sequence[int], kind: ir.VectorType
 ) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "permutation": ir.DenseI64ArrayAttr.get(list(permutation))
-    }
-    return build.create("vector.transpose", [kind], [vector], attributes).results[0]
+    turned = {"permutation": build.integers(*permutation)}
+    return build.create("vector.transpose", [kind], [vector], turned).results[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -53,7 +53,9 @@ class StandIn:
         self._op.erase()
 
 
-def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:
+def put_in_place(
+    op: ir.Operation, name: str, attributes: Mapping[str, ir.Attribute]
+) -> ir.Operation:
     """Gives the users of `op` an op of another name with these attributes, on the same operands and
     with the same body."""
     kinds = [result.type for result in op.results]

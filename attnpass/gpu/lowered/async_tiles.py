@@ -333,9 +333,7 @@ def _is_below(position: ir.Value, high: ir.Value) -> bool:
 def _wait(build: Builder, group: ir.Value, left: int) -> None:
     """Waits until no more than `left` groups are on their way: of which one the token is does
     not matter."""
-    i32 = ir.IntegerType.get_signless(32, build.anchor.context)
-    attributes: dict[str, ir.Attribute] = {"numGroups": ir.IntegerAttr.get(i32, left)}
-    build.create("nvgpu.device_async_wait", [], [group], attributes)
+    build.create("nvgpu.device_async_wait", [], [group], {"numGroups": build.integer(left, 32)})
 
 
 def _start(

@@ -249,19 +249,15 @@ def _load(group: Sequence[Fragment]) -> None:
     places[first.row_dim] = lane.place(lane.part(1, _ROWS), down, first.rows, row, row_part)
     places[-1] = lane.place(None, right, first.columns, column, column_part)
     loaded = ir.VectorType.get([len(group), width], kind.element_type, loc=op.location)
-    i32 = ir.IntegerType.get_signless(32, context)
-    attributes: dict[str, ir.Attribute] = {
+    attributes = {
         "transpose": ir.BoolAttr.get(first.transposed, context),
-        "numTiles": ir.IntegerAttr.get(i32, len(group)),
+        "numTiles": build.integer(len(group), 32),
     }
-    matrix = build.create(
-        "nvgpu.ldmatrix", [loaded], [op.operands[0], *places], attributes
-    ).results[0]
+    operands = [op.operands[0], *places]
+    matrix = build.create("nvgpu.ldmatrix", [loaded], operands, attributes).results[0]
     one = ir.VectorType.get([width], kind.element_type, loc=op.location)
     for number, fragment in enumerate(group):
-        position: dict[str, ir.Attribute] = {
-            "static_position": ir.DenseI64ArrayAttr.get([number], context)
-        }
+        position = {"static_position": build.integers(number)}
         part = build.create("vector.extract", [one], [matrix], position).results[0]
         shaped = build.create("vector.shape_cast", [kind], [part]).results[0]
         fragment.op.results[0].replace_all_uses_with(shaped)

@@ -84,14 +84,12 @@ def _take_from_reads(
         wanted = [(source, first + offset) for offset in range(width)]
         if op is None or op.name != _READ or row != wanted or first % width:
             return
-    build, context = Builder(product), product.context
+    build = Builder(product)
     kind = ir.VectorType.get([width], factor.type.element_type, loc=product.location)
     vectors = []
     for row in rows:
         source, first = row[0]
-        position: dict[str, ir.Attribute] = {
-            "static_position": ir.DenseI64ArrayAttr.get([first // width], context)
-        }
+        position = {"static_position": build.integers(first // width)}
         vectors.append(build.create("vector.extract", [kind], [source], position).results[0])
     parts = []
     for vector in vectors:
