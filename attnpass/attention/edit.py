@@ -30,9 +30,9 @@ from ..ir import (
     copy_region,
     defining_op,
     element_type,
-    erase,
     fill_region,
     maps,
+    replace_op,
     sizes_of,
 )
 from ..ir.limits import LOWEST
@@ -248,8 +248,7 @@ class AttentionEdit:
                 inner.attributes["dim"] = ir.IntegerAttr.get(old.type, of[old.value][0])
                 continue
             position = self._position(Builder(inner), Builder(op), old)
-            inner.results[0].replace_all_uses_with(position)
-            erase(inner)
+            replace_op(inner, position)
 
     def _position(self, build: Builder, outside: Builder, old: ir.IntegerAttr) -> ir.Value:
         """The position in an old dim, in the region of the new op; sizes come from `outside`."""

@@ -20,6 +20,7 @@ from ..ir import (
     ranked_shape,
     reduces,
     replace_op,
+    replace_operand,
     users,
 )
 from ..ir.bodies import takes_by_index
@@ -100,9 +101,7 @@ def _hide(value: ir.Value, readers: list[ir.Operation]) -> None:
     """Puts a barrier between a value and ops that read it."""
     hidden = Builder(next_op(value.owner.operation)).apply(_BARRIER, value)
     for reader in readers:
-        for number, operand in enumerate(reader.operands):
-            if operand == value:
-                reader.operands[number] = hidden
+        replace_operand(reader, value, hidden)
 
 
 def _sums_across_lanes(op: ir.Operation) -> bool:

@@ -21,6 +21,7 @@ from ..ir import (
     iterator_kinds,
     next_op,
     reduces,
+    replace_operand,
     sizes_of,
     users,
 )
@@ -47,9 +48,8 @@ def _begin_at_zero(conv: WindowSums) -> None:
         lambda inner, scalars: [inner.addf(*scalars[:2])],
     )[0]
     for user in users(op.results[0]):
-        for number, operand in enumerate(user.operands):
-            if operand == op.results[0] and user != made.owner.operation:
-                user.operands[number] = made
+        if user != made.owner.operation:
+            replace_operand(user, op.results[0], made)
 
 
 def _convolutions(function: ir.Operation) -> list[WindowSums]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import AttnError
+from ..ir import reached
 from ..runner import Foreign, Stage
 
 if TYPE_CHECKING:
@@ -145,13 +146,7 @@ def check_ops(module: ir.Operation) -> None:
     if refused:
         raise AttnError(refused, inside)
     for caller, callees in calls.items():
-        reached, waiting = set(), list(callees)
-        while waiting:
-            callee = waiting.pop()
-            if callee not in reached:
-                reached.add(callee)
-                waiting += calls.get(callee, {})
-        if caller in reached:
+        if caller in reached(callees, lambda callee: calls.get(callee, {})):
             place = next(iter(callees.values()))
             raise AttnError(f"'{caller}' calls itself, which IREE does not compile", place)
 

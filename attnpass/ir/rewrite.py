@@ -24,6 +24,13 @@ def replace_reads(value: ir.Value, new: ir.Value) -> None:
             use.owner.operation.operands[use.operand_number] = new
 
 
+def replace_operand(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:
+    """Makes an op read `new` where it reads `old`."""
+    for number, operand in enumerate(op.operands):
+        if operand == old:
+            op.operands[number] = new
+
+
 class StandIn:
     """What `name` will be once it is a tensor of `sizes`: until `finalize`, `value` stands for
     that, and the program keeps reading `name` itself as it always was."""
