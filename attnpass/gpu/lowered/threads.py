@@ -35,7 +35,8 @@ def places_refusal(
 
     for value in reached(places, read):
         op = defining_op(value)
-        if op is None and value.owner == body and value != position:
+        is_step = position is not None and value == position
+        if op is None and value.owner == body and not is_step:
             return Refusal("where its tiles lie depends on the step before")
         if op is not None and op.block == body and not op.name.startswith(_INDEX_OPS):
             return Refusal(f"where its tiles lie is computed by {op.name}")
