@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import AttnError
-from ..ir import reached
 from ..runner import Foreign, Stage
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def check_ops(module: ir.Operation) -> None:
     it imports as another, and for a function that calls itself, which it inlines without end."""
     from iree.compiler import ir
 
-    from ..ir import location_text, walk
+    from ..ir import location_text, reached, walk
     from ..ir.torch_ops import constant_number
 
     names: dict[str, bool] = {}
