@@ -34,7 +34,7 @@ from ..machines.cpu.product_tiles import (
     RowTiles,
 )
 from .computed_lines import read_line, widened_from
-from .decode_loops import AHEAD_BYTES, LINE_BYTES
+from .decode_loops import AHEAD_BYTES, LINE_BYTES, Stream
 from .vectors import Vectors
 
 # Vectors of the depth in a step of a loop, by the sums that each is added to.
@@ -247,7 +247,7 @@ def sums_products_in_f32(op: ir.Operation) -> bool:
 
 class ProductLoops:
     """What the vector code of products with weights has in common. Loop `along` of the result is as
-    long as `length`; `buffer` is what the weights lie in, if that is one."""
+    long as `length`; `stream` is where the weights lie, if that is one buffer."""
 
     def __init__(self, product: RowProduct, along: int):
         self.product, self.op = product, product.op
@@ -257,9 +257,7 @@ class ProductLoops:
         v = Vectors(Builder(self.op))
         dim = product.loops_of(2).index(along)
         self.length = length if isinstance(length, int) else v.dim(self.op.operands[2], dim)
-        codes = product.codes
-        weights = self.op.operands[product.weights] if codes is None else codes.operand
-        self.buffer = buffer_of(v, weights)
+        self.stream = Stream.of(v, self.op.operands[product.weights])
 
     def indices(
         self, v: Vectors, operand: int, at: Place, row: Mapping[int, int]
@@ -285,22 +283,6 @@ class ProductLoops:
 
         (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
         return output
-
-    def fetch(self, v: Vectors, place: Sequence[ir.Value]) -> None:
-        """Has the weights at a place fetched, or the codes that they are made of."""
-        assert self.buffer is not None
-        codes = self.product.codes
-        if codes is not None:
-            place = [v.number(0) if dim is None else place[dim] for dim in codes.dims]
-        v.prefetch(self.buffer, place)
-
-
-def buffer_of(v: Vectors, value: ir.Value) -> ir.Value | None:
-    """What a tensor lies in, if that is a buffer."""
-    load = load_of(value)
-    if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
-        return None
-    return v.buffer(value, load.operands[0].type.memory_space)
 
 
 class RowLoops(ProductLoops):
@@ -352,8 +334,8 @@ class RowLoops(ProductLoops):
     def fetch_ahead(self, v: Vectors, at: Place, offset: int) -> None:
         """Has the weights at a place fetched, whose lanes start `offset` elements behind others
         that are read with them."""
-        if self.buffer is not None and offset * self.product.weight_bytes % LINE_BYTES == 0:
-            self.fetch(v, self.place(v, self.product.weights, 0, at))
+        if self.stream is not None and offset * self.stream.element_bytes % LINE_BYTES == 0:
+            self.stream.fetch(v, self.place(v, self.product.weights, 0, at))
 
     def in_row_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
         """`in_blocks`, with a block's elements of the rows on the stack, in f32."""
@@ -440,25 +422,14 @@ class RowLoops(ProductLoops):
     def wide_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         lanes, columns = self.tiles.lanes, self.length
         assert isinstance(columns, int), "tiles of columns divide them"
-        step = lanes * self.tiles.across
-        whole = columns - columns % step
         for low in range(0, len(self.rows), self.tiles.rows):
 
             def some(
-                v: Vectors, column: ir.Value, output: ir.Value, vectors: int, low: int = low
-            ) -> ir.Value:
-                return self.add_lines(v, low, first, count, column, vectors, output)
+                v: Vectors, column: ir.Value, x: list[ir.Value], width: int, low: int = low
+            ) -> list[ir.Value]:
+                return [self.add_lines(v, low, first, count, column, width // lanes, x[0])]
 
-            if whole:
-                (output,) = v.loop(
-                    0,
-                    whole,
-                    step,
-                    [output],
-                    lambda v, i, x, some=some: [some(v, i, x[0], self.tiles.across)],
-                )
-            if columns > whole:
-                output = some(v, v.number(whole), output, (columns - whole) // lanes)
+            (output,) = v.in_chunks(columns, lanes * self.tiles.across, [output], some)
         return output
 
     def add_lines(

@@ -13,8 +13,8 @@ from iree.compiler import ir
 from ..ir import Builder, element_bytes, element_type
 from ..machines.cpu.product_tiles import NEAR_BYTES, TallTiles
 from .computed_lines import read_line
-from .decode_loops import LINE_BYTES
-from .product_loops import Place, ProductLoops, RowProduct, buffer_of
+from .decode_loops import LINE_BYTES, Stream
+from .product_loops import Place, ProductLoops, RowProduct
 from .vectors import Vectors, whole_steps
 
 
@@ -32,7 +32,7 @@ class TallLoops(ProductLoops):
         v, tiles = Vectors(Builder(self.op)), self.tiles
         rows, output = self.op.operands[self.product.rows], self.op.operands[2]
         far = tiles.tall * self.depth * element_bytes(rows) > NEAR_BYTES
-        self.far_rows = buffer_of(v, rows) if far else None
+        self.far_rows = Stream.of(v, rows) if far else None
         most = min(tiles.depth, self.depth)
         self.packed = v.scratch(most, tiles.columns)
         self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
@@ -125,10 +125,10 @@ class TallLoops(ProductLoops):
 
     def fetch_ahead(self, v: Vectors, depth: ir.Value, column: ir.Value) -> None:
         """Has the weights of the next block fetched that lie a block behind a place."""
-        if self.buffer is not None:
+        if self.stream is not None:
             product, next_depth = self.product, v.at(depth, self.tiles.depth)
             place = {product.column: column, product.depth: next_depth}
-            self.fetch(v, self.place(v, product.weights, place))
+            self.stream.fetch(v, self.place(v, product.weights, place))
 
     # multiplying
 
@@ -195,7 +195,7 @@ class TallLoops(ProductLoops):
             for offset in range(0, count, step):
                 depth = v.at(first, self.tiles.depth + offset)
                 place = {product.row: line, product.depth: depth}
-                v.prefetch(self.far_rows, self.place(v, product.rows, place))
+                self.far_rows.fetch(v, self.place(v, product.rows, place))
 
     def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
         """Puts a block's elements of some rows where they are read, in f32."""

@@ -147,23 +147,14 @@ class TileLoops:
         rows: int,
     ) -> list[ir.Value]:
         """Adds P V to `rows` rows of the output, scaled down to the new maximum."""
-        lanes, together = self.tiles.lanes, self.tiles.output_vectors
-        wide = lanes * together
-        whole = self.width - self.width % wide
-        lines = [v.at(row, i) for i in range(rows)]
+        lanes, lines = self.tiles.lanes, [v.at(row, i) for i in range(rows)]
 
-        def some(v: Vectors, column: ir.Value, output: ir.Value, widths: list[int]) -> ir.Value:
+        def some(v: Vectors, column: ir.Value, x: list[ir.Value], width: int) -> list[ir.Value]:
+            widths = [lanes] * (width // lanes) + [width % lanes] * bool(width % lanes)
             columns = Columns.of(v, column, widths)
-            return self.product(v, first, count, lines, columns, output)
+            return [self.product(v, first, count, lines, columns, x[0])]
 
-        if whole:
-            step = [lanes] * together
-            (output,) = v.loop(0, whole, wide, [output], lambda v, i, x: [some(v, i, x[0], step)])
-        rest = self.width - whole
-        if rest:
-            tail = [lanes] * (rest // lanes) + [rest % lanes] * bool(rest % lanes)
-            output = some(v, v.number(whole), output, tail)
-        return [output]
+        return v.in_chunks(self.width, lanes * self.tiles.output_vectors, [output], some)
 
     def product(
         self,
