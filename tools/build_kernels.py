@@ -41,6 +41,8 @@ from attnpass.kernels.hopper.manifest import entries_of
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 RESULTS = KERNELS.parent.parent.parent / "bench" / "results" / "kernels_h200.json"
 TRITON = "3.6.0"
+# What the sources in Gluon import.
+COMMON = "hopper_common.py"
 TYPES = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32"}
 TYPES |= {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 MASK_TYPES = {"none": "*i8", "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "i8": "*i8"}
@@ -963,7 +965,7 @@ def build_triton(variant: TritonVariant) -> Made:
     image = assemble(iree_ptx(compiled.asm["ptx"], variant))
     if bool(scratch) != ("scratch" in variant.pointers) or getattr(meta, "profile_scratch_size", 0):
         raise RuntimeError(f"{variant.name}: expected scratch memory for descriptors alone")
-    return image, scratch, meta.shared, meta.num_warps * 32, [source]
+    return image, scratch, meta.shared, meta.num_warps * 32, [source, KERNELS / COMMON]
 
 
 def build_cuda(variant: CudaVariant) -> Made:
@@ -1082,7 +1084,10 @@ def assemble(ptx: str) -> bytes:
 
 
 def _load(path: Path) -> ModuleType:
-    """A kernel source as a module, without importing the package around it."""
+    """A kernel source as a module, without importing the package around it: it finds COMMON beside
+    it."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

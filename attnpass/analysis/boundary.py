@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import defining_op, enclosing, has_one_use, is_ranked_tensor, module_of, printed
+from ..ir import (
+    defining_op,
+    enclosing,
+    has_one_use,
+    is_ranked_tensor,
+    module_of,
+    printed,
+    terminator,
+)
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -88,7 +96,7 @@ def argument_number(value: ir.Value) -> int | None:
 def exits(function: ir.Operation) -> Iterator[Exit]:
     """The tensors that `function` returns, each that it returns once."""
     for block in function.regions[0].blocks:
-        end = list(block.operations)[-1].operation
+        end = terminator(block)
         if end.name not in _RETURNS:
             continue
         for number, value in enumerate(end.operands):
@@ -157,7 +165,7 @@ def _function_around(op: ir.Operation) -> ir.Operation:
 
 def _update_function_type(function: ir.Operation) -> None:
     blocks = function.regions[0].blocks
-    ends = [list(block.operations)[-1].operation for block in blocks]
+    ends = [terminator(block) for block in blocks]
     returned = next(end for end in ends if end.name in _RETURNS)
     kind = ir.FunctionType.get(
         [argument.type for argument in blocks[0].arguments],

@@ -30,9 +30,9 @@ from ..ir import (
     copy_region,
     defining_op,
     element_type,
-    erase,
     fill_region,
     maps,
+    replace_op,
     sizes_of,
 )
 from ..ir.limits import LOWEST
@@ -248,8 +248,7 @@ class AttentionEdit:
                 inner.attributes["dim"] = ir.IntegerAttr.get(old.type, of[old.value][0])
                 continue
             position = self._position(Builder(inner), Builder(op), old)
-            inner.results[0].replace_all_uses_with(position)
-            erase(inner)
+            replace_op(inner, position)
 
     def _position(self, build: Builder, outside: Builder, old: ir.IntegerAttr) -> ir.Value:
         """The position in an old dim, in the region of the new op; sizes come from `outside`."""
@@ -257,8 +256,8 @@ class AttentionEdit:
         kinds, dims = [position.type], self._dims
         parts = zip(dims.of[old.value], dims.sizes.get(old.value, ()), strict=True)
         for number, (dim, size) in enumerate(parts):
-            attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(old.type, dim)}
-            part = build.create(INDEX, kinds, [], attributes).results[0]
+            where = {"dim": ir.IntegerAttr.get(old.type, dim)}
+            part = build.create(INDEX, kinds, [], where).results[0]
             if number:
                 part = build.addi(build.muli(position, outside.size(size)), part)
             position = part
@@ -290,7 +289,7 @@ def attention_op(
     build: Builder,
     operands: Sequence[ir.Value],
     results: int,
-    attributes: dict[str, ir.Attribute],
+    attributes: Mapping[str, ir.Attribute],
 ) -> ir.Operation:
     """An attention op, online where it has three results, that lacks its score region. Operands
     are those of `INPUTS`, a mask or none, and what the results start from."""

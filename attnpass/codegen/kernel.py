@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from iree.compiler import ir, passmanager
 
 from ..ir import (
+    collect,
     defining_op,
     descendants,
     detached_copy,
@@ -15,6 +17,7 @@ from ..ir import (
     set_attribute,
 )
 from ..ir.views import IN_PLACE, SLICE, below_views
+from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
 
@@ -26,6 +29,24 @@ STORES = ("iree_codegen.store_to_buffer", "iree_tensor_ext.dispatch.tensor.store
 # What a kernel that is lowered here says of the pipeline it was for.
 _LOWERED_BY = "attnpass.lowered_by"
 GPU_LOWERING = "iree-llvmgpu-lower-executable-target"
+# What an op of a kernel says of how it is cut.
+CONFIGURATION = "lowering_config"
+
+
+class KernelsPass(Pass):
+    """Base of the passes that configure or lower the kernels of a backend, one by one."""
+
+    phase = "executable-configurations"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        (backend,) = self.backends
+        kernels = list(kernels_for(module, backend))
+        return any([self.change(*each, context.report) for each in kernels])
+
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        """Changes a kernel for a target, as IREE prints it, and reports that; returns whether it
+        did."""
+        raise NotImplementedError
 
 
 def load_of(value: ir.Value) -> ir.Operation | None:
@@ -57,11 +78,6 @@ def kernels_for(module: ir.Operation, backend: str) -> Iterator[tuple[ir.Operati
     for function, target in kernels_by_target(module):
         if backend in printed.backends(target) and is_to_be_lowered(function):
             yield function, target
-
-
-def cuda_kernels(module: ir.Operation) -> Iterator[ir.Operation]:
-    """The kernels for CUDA that IREE is yet to lower."""
-    return (function for function, _ in kernels_for(module, "cuda"))
 
 
 def is_to_be_lowered(function: ir.Operation) -> bool:
@@ -120,6 +136,26 @@ def rewrite_lowered(
         return False
     mark_lowered(function)
     return True
+
+
+def configured(function: ir.Operation) -> list[ir.Operation]:
+    """The ops of a kernel that say how they are cut."""
+    return collect(function, lambda op: CONFIGURATION in op.attributes, bodies=False)
+
+
+def reconfigure(op: ir.Operation, changes: Mapping[str, Callable[[list[Any]], list[Any]]]) -> None:
+    """Changes the lists of these names in what an op says of how it is cut."""
+    set_attribute(op, CONFIGURATION, printed.with_numbers(op.attributes[CONFIGURATION], changes))
+
+
+def set_threads(function: ir.Operation, threads: int, pipeline: str = "") -> None:
+    """Gives a GPU's kernel workgroups of so many threads, and the pipeline of IREE that is named,
+    if one is."""
+    info = function.attributes["translation_info"]
+    if pipeline:
+        info = printed.with_pipeline(info, f"#iree_gpu.pipeline<{pipeline}>")
+    info = printed.with_numbers(info, {"workgroup_size": lambda _: [threads, 1, 1]})
+    set_attribute(function, "translation_info", info)
 
 
 def mark_lowered(function: ir.Operation) -> None:

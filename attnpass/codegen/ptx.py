@@ -159,10 +159,7 @@ def _unpacked(
 def _assembly(
     build: Builder, text: str, constraints: str, result: ir.Type, operands: Sequence[ir.Value]
 ) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "asm_string": build.string(text),
-        "constraints": build.string(constraints),
-    }
+    attributes = {"asm_string": build.string(text), "constraints": build.string(constraints)}
     return build.create("llvm.inline_asm", [result], operands, attributes).results[0]
 
 

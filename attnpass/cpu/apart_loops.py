@@ -14,12 +14,12 @@ from math import prod
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, defining_op, erase, filled_with, set_attribute
+from ..ir import Builder, collect, defining_op, filled_with
 from ..ir.contractions import ContractionFacts, is_contraction, read_contraction
 from ..ir.refusal import Refusal
 from ..machines.cpu.window_tiles import line_vectors
 from ..machines.cpu.workgroups import divisors
-from .lowering import lower_vectors, tile, vectorize
+from .lowering import in_pieces, lower_tiles, put_loops
 from .product_loops import known, sums_products_in_f32
 from .vectors import Vectors
 from .window_loops import places
@@ -79,18 +79,15 @@ def lower_apart(function: ir.Operation, target: str, lanes: int) -> Refusal | No
     whole = [n for n in divisors(found.size(column)) if n % steps[column] == 0]
     enough = (n for n in whole if n // steps[column] * work >= _WORKGROUP)
     pieces[column] = next(enough, whole[-1])
-    config = f"distribution = {pieces}, vector_common_parallel = {steps}"
-    set_attribute(op, "lowering_config", f"#iree_cpu.lowering_config<{config}>")
-    if why := tile(function):
-        return why
-    found = read_apart(function)
-    if found is None or not all(map(found.size, found.facts.kept)):
-        return Refusal("IREE made several products of one, or some of unknown size")
-    with found.op.location:
-        result = _ApartLoops(found).emit()
-    found.op.results[0].replace_all_uses_with(result)
-    erase(found.op)
-    return vectorize(function, lanes) or lower_vectors(function, target)
+
+    def put(function: ir.Operation) -> Refusal | None:
+        tiled = read_apart(function)
+        if tiled is None or not all(map(tiled.size, tiled.facts.kept)):
+            return Refusal("IREE made several products of one, or some of unknown size")
+        put_loops(tiled.op, _ApartLoops(tiled).emit)
+        return None
+
+    return lower_tiles(function, op, in_pieces(pieces, steps), put, lanes, target)
 
 
 class _ApartLoops:
@@ -118,27 +115,18 @@ class _ApartLoops:
         number = filled_with(self.facts.op.operands[2])
         assert number is not None, "lower_apart has seen it"
         pairs = list(itertools.product(self.rows, self.columns))
-        sums = self.deep(v, list(self.facts.k), {}, first, [v.spread(number, width)] * len(pairs))
+        sizes = {loop: self.products.size(loop) for loop in self.facts.k}
+        start = [v.spread(number, width)] * len(pairs)
+        sums = v.nest(sizes, start, lambda v, at, sums: self.add(v, at, first, sums))
         for (row, column), value in zip(pairs, sums, strict=True):
             place = self.place(v, self.facts.result, row | column, {}, first)
             output = v.write(value, output, place, [len(place) - 1], [True])
         return output
 
-    def deep(
-        self,
-        v: Vectors,
-        loops: list[int],
-        at: dict[int, ir.Value],
-        first: int,
-        sums: list[ir.Value],
+    def add(
+        self, v: Vectors, at: dict[int, ir.Value], first: int, sums: list[ir.Value]
     ) -> list[ir.Value]:
-        """Goes through `loops`, the outermost first, and adds products in the last."""
-        if loops:
-
-            def inner(v: Vectors, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-                return self.deep(v, loops[1:], {**at, loops[0]: i}, first, sums)
-
-            return v.loop(0, self.products.size(loops[0]), 1, sums, inner)
+        """Adds the products of one place in the depth."""
         (width,) = sums[0].type.shape
         left, right = (
             [self.read(v, number, dims, known, at, first, width) for known in several]

@@ -129,3 +129,21 @@ class LineReader(ScalarReader[ir.Value | Along, ir.Value]):
     def kind(self, scalar: ir.Value) -> ir.VectorType:
         is_float = isinstance(scalar.type, ir.FloatType)
         return self.v.kind(self.width, element=self.v.f32 if is_float else scalar.type)
+
+
+def read_line(
+    v: Vectors,
+    tensor: ir.Value,
+    place: Sequence[ir.Value],
+    dim: int,
+    width: int,
+    inside: bool = True,
+) -> ir.Value:
+    """Elements of a tensor in f32, `width` of them along a dim from a place on, zero where they are
+    not `inside`; of one that is widened from codes computed of these."""
+    if widened_from(tensor) is None:
+        return v.wide(v.read(tensor, place, [dim], [width], [inside]))
+    places = [Along(at) if number == dim else at for number, at in enumerate(place)]
+    made = LineReader(v, width).element(tensor, places)
+    assert made is not None, "widened_from has read it"
+    return made

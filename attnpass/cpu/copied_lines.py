@@ -11,6 +11,7 @@ from math import prod
 
 from iree.compiler import ir
 
+from ..codegen.kernel import CONFIGURATION
 from ..ir import (
     Builder,
     body_names,
@@ -20,15 +21,14 @@ from ..ir import (
     iterator_kinds,
     maps,
     ranked_shape,
-    set_attribute,
 )
 from ..ir.refusal import Refusal
 from ..machines.cpu.workgroups import divisors
 from .indexed_lines import order_loops
-from .lowering import lower_vectors, tile, vectorize
+from .lowering import in_pieces, lower_tiles
 from .vectors import Vectors
 
-_CONFIGURATION, _INSERT = "lowering_config", "tensor.insert_slice"
+_INSERT = "tensor.insert_slice"
 _LISTS = ("static_offsets", "static_sizes", "static_strides")
 # Elements of a workgroup, about, and the most, and fewest, of a step.
 _WORKGROUP, _MOST, _FEWEST = 1 << 14, 128, 8
@@ -62,7 +62,7 @@ def lower_copies(function: ir.Operation, target: str, lanes: int) -> Refusal | N
     (op,) = collect(function, is_elementwise, bodies=False)
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "copies_lines has read them"
-    if _CONFIGURATION in op.attributes:
+    if CONFIGURATION in op.attributes:
         order_loops(op, positions, [dim or 0 for dim in positions[1]])
     *lead, width = ranked_shape(op.results[0])
     pieces, left = [width or 0], _WORKGROUP // (width or 1)
@@ -70,13 +70,12 @@ def lower_copies(function: ir.Operation, target: str, lanes: int) -> Refusal | N
         pieces.insert(0, max(min(size or left, left), 1))
         left //= pieces[0]
     steps = [*[1] * len(lead), _step(width)]
-    config = f"distribution = {pieces}, vector_common_parallel = {steps}"
-    set_attribute(op, _CONFIGURATION, f"#iree_cpu.lowering_config<{config}>")
-    if why := tile(function):
-        return why
+    return lower_tiles(function, op, in_pieces(pieces, steps), _insert_vectors, lanes, target)
+
+
+def _insert_vectors(function: ir.Operation) -> None:
     for insert in collect(function, lambda op: op.name == _INSERT):
         _write_vectors(insert)
-    return vectorize(function, lanes) or lower_vectors(function, target)
 
 
 def _write_vectors(insert: ir.Operation) -> None:

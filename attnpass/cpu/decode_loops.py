@@ -18,7 +18,7 @@ from iree.compiler import ir
 from ..codegen.kernel import load_of
 from ..ir import element_bytes, ranked_shape
 from ..ir.limits import LOG2_E
-from .computed_lines import widened_from
+from .computed_lines import read_line, widened_from
 from .tile import Columns, TileLoops
 from .vectors import Vectors
 
@@ -37,13 +37,28 @@ SOFTMAX_UNROLLED = 16
 
 @dataclass(frozen=True)
 class Stream:
-    """How an operand is fetched: the buffer that it, or the codes that it is made of, lies in, by
-    these of its dims, and how many keys ahead."""
+    """Where a tensor is fetched from: the buffer that it, or the codes that it is made of, lies in,
+    by these of its dims."""
 
     buffer: ir.Value
     dims: tuple[int | None, ...]
     element_bytes: int
-    keys_ahead: int
+
+    @classmethod
+    def of(cls, v: Vectors, tensor: ir.Value) -> Stream | None:
+        """Of a tensor; None where it does not lie in one buffer."""
+        dims: tuple[int | None, ...] = tuple(range(len(ranked_shape(tensor))))
+        if (codes := widened_from(tensor)) is not None:
+            tensor, dims = codes.operand, codes.dims
+        load = load_of(tensor)
+        if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
+            return None
+        buffer = v.buffer(tensor, load.operands[0].type.memory_space)
+        return cls(buffer, dims, element_bytes(tensor))
+
+    def fetch(self, v: Vectors, place: Sequence[ir.Value]) -> None:
+        """Has the element at a place fetched, with its line of the cache."""
+        v.prefetch(self.buffer, [v.number(0) if dim is None else place[dim] for dim in self.dims])
 
 
 class DecodeLoops(TileLoops):
@@ -66,35 +81,19 @@ class DecodeLoops(TileLoops):
                 place = self.place(v, "query", row=row, head=at)
                 part = v.wide(v.read(self.facts.value("query"), place, [dim], [width], [True]))
                 v.store(v.op("arith.mulf", part, v.spread(scale, width)), self.queries, row, at)
-        self.streams = {name: self.stream(v, name) for name in ("key", "value")}
+        self.streams = {name: Stream.of(v, self.facts.value(name)) for name in ("key", "value")}
         # A sum is spread over the lanes until the end.
         sums = [v.op("arith.mulf", state, 1 / tiles.lanes) for state in self.read_state(v, "sum")]
         return [*self.read_state(v, "max"), *sums]
-
-    def stream(self, v: Vectors, operand: str) -> Stream | None:
-        """How an operand is fetched; None where it does not lie in one buffer."""
-        tensor = self.facts.value(operand)
-        dims: tuple[int | None, ...] = tuple(range(len(ranked_shape(tensor))))
-        if (codes := widened_from(tensor)) is not None:
-            tensor, dims = codes.operand, codes.dims
-        load = load_of(tensor)
-        if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
-            return None
-        space = load.operands[0].type.memory_space
-        size = element_bytes(tensor)
-        row = size * (self.depth if operand == "key" else self.width)
-        ahead = self.tiles.keys if self.is_transposed(operand) else -(-AHEAD_BYTES // row)
-        return Stream(v.buffer(tensor, space), dims, size, ahead)
 
     def fetch_ahead(self, v: Vectors, operand: str, offset: int, **at: ir.Value) -> None:
         stream = self.streams[operand]
         if stream is None or offset * stream.element_bytes % LINE_BYTES:
             return
-        at["key"] = v.at(at["key"], stream.keys_ahead)
-        place = self.place(v, operand, **at)
-        v.prefetch(
-            stream.buffer, [v.number(0) if dim is None else place[dim] for dim in stream.dims]
-        )
+        row = stream.element_bytes * (self.depth if operand == "key" else self.width)
+        ahead = self.tiles.keys if self.is_transposed(operand) else -(-AHEAD_BYTES // row)
+        at["key"] = v.at(at["key"], ahead)
+        stream.fetch(v, self.place(v, operand, **at))
 
     def vectors_of_head(self, v: Vectors) -> list[tuple[ir.Value, int]]:
         """Vectors, as (first element, lanes), that the head dim goes into."""
@@ -249,7 +248,7 @@ class DecodeLoops(TileLoops):
             head = v.at(start, offset)
             self.fetch_ahead(v, "key", offset, key=key, head=head)
             place = self.place(v, "key", key=key, head=head)
-            part = self.line(v, "key", place, dim, width)
+            part = read_line(v, self.facts.value("key"), place, dim, width)
             queries = [v.load(self.queries, width, row, head) for row in rows]
             return [v.fma(query, part, x) for query, x in zip(queries, sums, strict=True)]
 

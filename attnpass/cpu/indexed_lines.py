@@ -11,6 +11,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from ..codegen.kernel import CONFIGURATION, reconfigure
 from ..ir import (
     Builder,
     body_of,
@@ -19,17 +20,15 @@ from ..ir import (
     is_used,
     iterator_kinds,
     maps,
-    printed,
     ranked_shape,
     reduces,
-    set_attribute,
 )
 from ..ir.bodies import body_ops, depending, index_dim, index_ops, takes_by_index
 from ..ir.contractions import is_contraction
 from ..ir.refusal import Refusal
-from .lowering import lower_vectors, tile, vectorize
+from .lowering import in_pieces, lower_tiles
 
-_CONFIGURATION, _SUMMED = "lowering_config", "vector_reduction"
+_SUMMED = "vector_reduction"
 _LEVELS = ("distribution", "vector_common_parallel", _SUMMED, "vector_inner_parallel")
 # Elements of a workgroup, about, and vectors of a step.
 _WORKGROUP, _VECTORS = 1 << 14, 4
@@ -71,20 +70,20 @@ def sum_line_by_line(function: ir.Operation) -> None:
     """Configures ops that sum up lines which they take by index for one line a step, with the loop
     along lines innermost, as MLIR wants it of what lies side by side."""
     for op in filter(_takes_lines, _structured(function)):
-        if _CONFIGURATION in op.attributes and reduces(op):
+        if CONFIGURATION in op.attributes and reduces(op):
             loops = len(iterator_kinds(op))
             found = maps.positions_of(op.attributes["indexing_maps"])
             assert found is not None, "_takes_lines has read them"
             line = found[-1][-1]
             order_loops(op, found, [*(loop for loop in range(loops) if loop != line), line or 0])
-            config, names = op.attributes[_CONFIGURATION], iterator_kinds(op)
+            names = iterator_kinds(op)
             one = {
                 _SUMMED: lambda steps, names=names: [
                     min(step, 1) if kind == "reduction" else step
                     for step, kind in zip(steps, names, strict=True)
                 ]
             }
-            set_attribute(op, _CONFIGURATION, printed.with_numbers(config, one))
+            reconfigure(op, one)
 
 
 def order_loops(
@@ -104,9 +103,7 @@ def order_loops(
     def turn(steps: list[Any]) -> list[Any]:
         return [steps[loop] for loop in order]
 
-    changes = {level: turn for level in _LEVELS}
-    config = printed.with_numbers(op.attributes[_CONFIGURATION], changes)
-    set_attribute(op, _CONFIGURATION, config)
+    reconfigure(op, {level: turn for level in _LEVELS})
 
 
 def lower_lines(function: ir.Operation, target: str, lanes: int) -> Refusal | None:
@@ -122,12 +119,7 @@ def lower_lines(function: ir.Operation, target: str, lanes: int) -> Refusal | No
         return Refusal(f"lines of {width} elements are no whole vectors")
     high = max(_WORKGROUP // width, 1)
     pieces, steps = [*[1] * len(lead), min(high, rows or high), width], [*[1] * len(lead), 1, step]
-    config = f"distribution = {pieces}, vector_common_parallel = {steps}"
-    set_attribute(op, _CONFIGURATION, f"#iree_cpu.lowering_config<{config}>")
-    if why := tile(function):
-        return why
-    read_in_front(function)
-    return vectorize(function, lanes) or lower_vectors(function, target)
+    return lower_tiles(function, op, in_pieces(pieces, steps), read_in_front, lanes, target)
 
 
 def read_in_front(function: ir.Operation) -> None:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from iree.compiler import ir
 
-from ..codegen.kernel import mark_lowered, run_passes
-from ..ir import DYNAMIC, collect, detached_copy, printed, restore
+from ..codegen.kernel import CONFIGURATION, KernelsPass, mark_lowered, run_passes
+from ..ir import (
+    DYNAMIC,
+    collect,
+    detached_copy,
+    printed,
+    reduces,
+    remove_attributes,
+    replace_op,
+    restore,
+    set_attribute,
+)
 from ..ir.refusal import Refusal
+from ..machines import parse_target
+from ..machines.cpu.machine import Cpu
 from ..report.ops import op_of
 from ..report.records import Report
 from .plain_accesses import use_plain_accesses
@@ -42,6 +54,21 @@ _BUFFERS = "canonicalize,cse,iree-codegen-llvmcpu-bufferization-pipeline"
 _VECTORS = "iree-codegen-llvmcpu-vector-lowering-pipeline"
 
 
+class LoopPass(KernelsPass):
+    """Base of the passes that lower kernels to vector loops of ours."""
+
+    backends = ("llvm-cpu",)
+
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        machine = parse_target(target)
+        return isinstance(machine, Cpu) and self.rewrite(function, target, machine, report)
+
+    def rewrite(self, function: ir.Operation, target: str, machine: Cpu, report: Report) -> bool:
+        """Lowers a kernel for a machine, whose `target` IREE has said, or configures it for other
+        steps of IREE's; returns whether it changed."""
+        raise NotImplementedError
+
+
 def lower_kernel(
     function: ir.Operation,
     attempts: Iterable[tuple[str, Callable[[ir.Operation], Refusal | None]]],
@@ -63,6 +90,50 @@ def lower_kernel(
         function, why = copy, refusal
     report.record(kernel, "no-loops", why)
     return False
+
+
+def in_pieces(workgroup: Sequence[int], tile: Sequence[int]) -> str:
+    """The configuration of an op whose loops are cut in these sizes, 0 for a whole one."""
+    sizes = f"distribution = {list(workgroup)}, vector_common_parallel = {list(tile)}"
+    return f"#iree_cpu.lowering_config<{sizes}>"
+
+
+def lower_tiles(
+    function: ir.Operation,
+    op: ir.Operation,
+    configuration: str,
+    put: Callable[[ir.Operation], Refusal | None],
+    lanes: int,
+    target: str,
+    most_rows: int = OPEN_ROWS,
+    others: Iterable[ir.Operation] = (),
+) -> Refusal | None:
+    """Lowers a kernel for a target, cut as this configuration of `op` says and those of the
+    `others` no more, once `put` has put loops into the tile; why it cannot be, with the kernel in
+    any state, or None."""
+    for other in others:
+        if CONFIGURATION in other.attributes:
+            remove_attributes(other, CONFIGURATION)
+    set_attribute(op, CONFIGURATION, configuration)
+    # Loops before vectors are made, which the op would become, too.
+    why = tile(function) or put(function) or vectorize(function, lanes, most_rows)
+    return why or lower_vectors(function, target)
+
+
+def put_loops(op: ir.Operation, emit: Callable[[], ir.Value]) -> None:
+    """Puts what loops make in the place of an op."""
+    with op.location:
+        made = emit()
+    replace_op(op, made)
+
+
+def refuse_others(ops: Iterable[ir.Operation], op: ir.Operation) -> Refusal | None:
+    """Why the ops of a kernel beside `op` keep it from loops, or None."""
+    others = [other for other in ops if other != op]
+    if any(other.name != "linalg.fill" and reduces(other) for other in others):
+        return Refusal("its kernel sums up something else, too")
+    strange = [each.name for each in others if each.name not in ("linalg.fill", "linalg.generic")]
+    return Refusal(f"its kernel holds a {strange[0]}") if strange else None
 
 
 def tile(function: ir.Operation) -> Refusal | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..codegen.kernel import run_passes
+from ..codegen.kernel import CONFIGURATION, configured, run_passes
 from ..ir import (
     Builder,
     collect,
-    erase,
     iterator_kinds,
     loops_read,
     next_op,
     printed,
     ranked_shape,
     reduces,
+    replace_op,
+    replace_operand,
     users,
 )
 from ..ir.bodies import takes_by_index
@@ -28,7 +29,6 @@ from ..ir.refusal import Refusal
 from .indexed_lines import read_in_front
 from .lowering import lower_vectors, tile
 
-_CONFIGURATION = "lowering_config"
 _BARRIER = "iree_codegen.fusion_barrier"
 # What IREE 3.13's pipeline DoubleTilingExpert does between its tiles and its buffers.
 _SPLIT = "iree-llvmcpu-split-reduction{enable-fp-reduction-reordering=true},"
@@ -60,7 +60,7 @@ _VECTORIZE = ",".join(
 def has_open_sums(function: ir.Operation) -> bool:
     """Whether a kernel of linalg ops without products reads a sum of its own, by steps that do not
     divide what they go over, or may not."""
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    ops = configured(function)
     if any(not op.name.startswith("linalg.") or is_contraction(op) for op in ops):
         return False
     # Sums over windows, which no dim's loop alone reads, have steps of IREE's own.
@@ -84,8 +84,7 @@ def lower_open_sums(function: ir.Operation, target: str) -> Refusal | None:
     splits = not any(map(takes_by_index, collect(function, reduces, bodies=False)))
     why = run_passes(function, _SPLIT * splits + _STEPS)
     for barrier in collect(function, lambda op: op.name == _BARRIER):
-        barrier.results[0].replace_all_uses_with(barrier.operands[0])
-        erase(barrier)
+        replace_op(barrier, barrier.operands[0])
     read_in_front(function)
     why = why or run_passes(function, _VECTORIZE)
     return Refusal(f"IREE says of its steps: {why}") if why else lower_vectors(function, target)
@@ -102,9 +101,7 @@ def _hide(value: ir.Value, readers: list[ir.Operation]) -> None:
     """Puts a barrier between a value and ops that read it."""
     hidden = Builder(next_op(value.owner.operation)).apply(_BARRIER, value)
     for reader in readers:
-        for number, operand in enumerate(reader.operands):
-            if operand == value:
-                reader.operands[number] = hidden
+        replace_operand(reader, value, hidden)
 
 
 def _sums_across_lanes(op: ir.Operation) -> bool:
@@ -119,7 +116,7 @@ def _sums_across_lanes(op: ir.Operation) -> bool:
 
 
 def _has_open_steps(op: ir.Operation) -> bool:
-    config = op.attributes[_CONFIGURATION]
+    config = op.attributes[CONFIGURATION]
     levels = ("vector_common_parallel", "vector_reduction", "vector_inner_parallel")
     rows, *others = (printed.numbers(config, level) for level in levels)
     pieces = printed.numbers(config, "distribution")

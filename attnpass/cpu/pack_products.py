@@ -160,10 +160,7 @@ def _packed(build: Builder, product: RowsTimesWeights, width: int) -> ir.Value:
     init = build.empty(shape, element_type(product.weights))
     # Tiles of one in the depth: IREE takes twice as long for packs of one dim.
     lists = {"inner_dims_pos": order, "outer_dims_perm": order, "static_inner_tiles": [width, 1]}
-    context = build.anchor.context
-    attributes: dict[str, ir.Attribute] = {
-        name: ir.DenseI64ArrayAttr.get(given, context) for name, given in lists.items()
-    }
+    attributes = {name: build.integers(*given) for name, given in lists.items()}
     attributes["operandSegmentSizes"] = build.segments(1, 1, 0, 0)
     operands = [product.weights, init]
     packed = build.create("linalg.pack", [init.type], operands, attributes).results[0]

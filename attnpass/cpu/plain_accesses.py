@@ -10,7 +10,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, erase
+from ..ir import Builder, collect, erase, replace_op
 
 _READ, _WRITE = "vector.transfer_read", "vector.transfer_write"
 
@@ -22,8 +22,7 @@ def use_plain_accesses(function: ir.Operation) -> None:
             buffer, place = op.operands[0], list(op.operands)[1:-1]
             build, kind = Builder(op, op.location), op.results[0].type
             loaded = build.create("vector.load", [kind], [buffer, *place]).results[0]
-            op.results[0].replace_all_uses_with(loaded)
-            erase(op)
+            replace_op(op, loaded)
         elif op.name == _WRITE and _is_plain(op, op.operands[1], op.operands[0]):
             Builder(op, op.location).create("vector.store", [], list(op.operands))
             erase(op)

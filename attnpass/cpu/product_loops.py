@@ -33,8 +33,8 @@ from ..machines.cpu.product_tiles import (
     MOST_ROWS,
     RowTiles,
 )
-from .computed_lines import Along, LineReader, widened_from
-from .decode_loops import AHEAD_BYTES, LINE_BYTES
+from .computed_lines import read_line, widened_from
+from .decode_loops import AHEAD_BYTES, LINE_BYTES, Stream
 from .vectors import Vectors
 
 # Vectors of the depth in a step of a loop, by the sums that each is added to.
@@ -247,7 +247,7 @@ def sums_products_in_f32(op: ir.Operation) -> bool:
 
 class ProductLoops:
     """What the vector code of products with weights has in common. Loop `along` of the result is as
-    long as `length`; `buffer` is what the weights lie in, if that is one."""
+    long as `length`; `stream` is where the weights lie, if that is one buffer."""
 
     def __init__(self, product: RowProduct, along: int):
         self.product, self.op = product, product.op
@@ -257,9 +257,7 @@ class ProductLoops:
         v = Vectors(Builder(self.op))
         dim = product.loops_of(2).index(along)
         self.length = length if isinstance(length, int) else v.dim(self.op.operands[2], dim)
-        codes = product.codes
-        weights = self.op.operands[product.weights] if codes is None else codes.operand
-        self.buffer = buffer_of(v, weights)
+        self.stream = Stream.of(v, self.op.operands[product.weights])
 
     def indices(
         self, v: Vectors, operand: int, at: Place, row: Mapping[int, int]
@@ -271,40 +269,20 @@ class ProductLoops:
             if loop is not None
         ]
 
-    def line(
-        self,
-        v: Vectors,
-        operand: int,
-        place: Sequence[ir.Value],
-        dim: int,
-        lanes: int,
-        inside: bool = True,
+    def in_blocks(
+        self, v: Vectors, most: int, prepare: Callable[..., None], body: Block
     ) -> ir.Value:
-        """A vector along a dim of an operand, in f32: of weights that are computed, of codes. What
-        is not `inside` is zero."""
-        tensor = self.op.operands[operand]
-        if operand != self.product.weights or self.product.codes is None:
-            return v.wide(v.read(tensor, place, [dim], [lanes], [inside]))
-        places = [Along(at) if number == dim else at for number, at in enumerate(place)]
-        made = LineReader(v, lanes).element(tensor, places)
-        assert made is not None, "widened_from has read it"
-        return made
+        """The result behind blocks of the depth, of `most` elements at most; `prepare` puts those
+        of a block, given the first and their number, where the body reads them."""
 
-    def fetch(self, v: Vectors, place: Sequence[ir.Value]) -> None:
-        """Has the weights at a place fetched, or the codes that they are made of."""
-        assert self.buffer is not None
-        codes = self.product.codes
-        if codes is not None:
-            place = [v.number(0) if dim is None else place[dim] for dim in codes.dims]
-        v.prefetch(self.buffer, place)
+        def block(
+            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
+        ) -> list[ir.Value]:
+            prepare(v, first, count)
+            return [body(v, first, count, outputs[0])]
 
-
-def buffer_of(v: Vectors, value: ir.Value) -> ir.Value | None:
-    """What a tensor lies in, if that is a buffer."""
-    load = load_of(value)
-    if load is None or not isinstance(load.operands[0].type, ir.MemRefType):
-        return None
-    return v.buffer(value, load.operands[0].type.memory_space)
+        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
+        return output
 
 
 class RowLoops(ProductLoops):
@@ -337,7 +315,7 @@ class RowLoops(ProductLoops):
     def read(self, v: Vectors, operand: int, row: int, at: Place, lanes: int) -> ir.Value:
         """A vector of the innermost dim of an operand, in f32."""
         last = len(self.product.loops_of(operand)) - 1
-        return self.line(v, operand, self.place(v, operand, row, at), last, lanes)
+        return read_line(v, self.op.operands[operand], self.place(v, operand, row, at), last, lanes)
 
     def weights(self, v: Vectors, at: Place, lanes: int) -> ir.Value:
         return self.read(v, self.product.weights, 0, at, lanes)
@@ -356,46 +334,32 @@ class RowLoops(ProductLoops):
     def fetch_ahead(self, v: Vectors, at: Place, offset: int) -> None:
         """Has the weights at a place fetched, whose lanes start `offset` elements behind others
         that are read with them."""
-        if self.buffer is not None and offset * self.product.weight_bytes % LINE_BYTES == 0:
-            self.fetch(v, self.place(v, self.product.weights, 0, at))
+        if self.stream is not None and offset * self.stream.element_bytes % LINE_BYTES == 0:
+            self.stream.fetch(v, self.place(v, self.product.weights, 0, at))
 
-    def in_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
-        """The result behind blocks of the depth, of `most` elements at most, whose elements of the
-        rows are on the stack, in f32."""
+    def in_row_blocks(self, v: Vectors, most: int, body: Block) -> ir.Value:
+        """`in_blocks`, with a block's elements of the rows on the stack, in f32."""
         most = min(most, self.depth)
         self.given = v.scratch(len(self.rows), most)
-
-        def block(
-            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
-        ) -> list[ir.Value]:
-            self.take_rows(v, first, count)
-            return [body(v, first, count, outputs[0])]
-
-        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
-        return output
+        return self.in_blocks(v, most, self.take_rows, body)
 
     def take_rows(self, v: Vectors, first: ir.Value, count: int) -> None:
         """Puts `count` elements of the rows from `first` on where loops read them."""
-        lanes = self.tiles.lanes
-        whole = count - count % lanes
 
-        def some(v: Vectors, at: ir.Value, width: int) -> list[ir.Value]:
+        def some(v: Vectors, at: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
             depth = {self.product.depth: v.op("arith.addi", first, at)}
             for number, row in enumerate(self.rows):
                 part = self.read(v, self.product.rows, row, depth, width)
                 v.store(part, self.given, v.number(number), at)
             return []
 
-        if whole:
-            v.loop(0, whole, lanes, [], lambda v, i, _: some(v, i, lanes))
-        if count > whole:
-            some(v, v.number(whole), count - whole)
+        v.in_chunks(count, self.tiles.lanes, [], some)
 
     # the depth in the lanes
 
     def deep(self, v: Vectors) -> ir.Value:
         most = GIVEN_ELEMENTS // len(self.rows)
-        return self.in_blocks(v, most - most % (4 * self.tiles.lanes), self.deep_block)
+        return self.in_row_blocks(v, most - most % (4 * self.tiles.lanes), self.deep_block)
 
     def deep_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         def some(
@@ -453,30 +417,19 @@ class RowLoops(ProductLoops):
     # columns in the lanes
 
     def wide(self, v: Vectors) -> ir.Value:
-        return self.in_blocks(v, BLOCK_LINES, self.wide_block)
+        return self.in_row_blocks(v, BLOCK_LINES, self.wide_block)
 
     def wide_block(self, v: Vectors, first: ir.Value, count: int, output: ir.Value) -> ir.Value:
         lanes, columns = self.tiles.lanes, self.length
         assert isinstance(columns, int), "tiles of columns divide them"
-        step = lanes * self.tiles.across
-        whole = columns - columns % step
         for low in range(0, len(self.rows), self.tiles.rows):
 
             def some(
-                v: Vectors, column: ir.Value, output: ir.Value, vectors: int, low: int = low
-            ) -> ir.Value:
-                return self.add_lines(v, low, first, count, column, vectors, output)
+                v: Vectors, column: ir.Value, x: list[ir.Value], width: int, low: int = low
+            ) -> list[ir.Value]:
+                return [self.add_lines(v, low, first, count, column, width // lanes, x[0])]
 
-            if whole:
-                (output,) = v.loop(
-                    0,
-                    whole,
-                    step,
-                    [output],
-                    lambda v, i, x, some=some: [some(v, i, x[0], self.tiles.across)],
-                )
-            if columns > whole:
-                output = some(v, v.number(whole), output, (columns - whole) // lanes)
+            (output,) = v.in_chunks(columns, lanes * self.tiles.across, [output], some)
         return output
 
     def add_lines(

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import collect, element_bytes, is_elementwise, maps, printed, ranked_shape, set_attribute
+from ..codegen.kernel import CONFIGURATION, configured, reconfigure
+from ..ir import element_bytes, is_elementwise, maps, printed, ranked_shape
 
-_CONFIGURATION, _STEP = "lowering_config", "vector_common_parallel"
+_STEP = "vector_common_parallel"
 
 
 def square_steps(function: ir.Operation, lanes: int) -> bool:
     """Configures a kernel of one elementwise op that turns numbers of 32 bits so that it goes by
     squares of `lanes`; whether it is one, and squares divide it."""
-    configured = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if len(configured) != 1 or not is_elementwise(configured[0]):
+    ops = configured(function)
+    if len(ops) != 1 or not is_elementwise(ops[0]):
         return False
-    (op,) = configured
-    config, positions = (
-        op.attributes[_CONFIGURATION],
-        maps.positions_of(op.attributes["indexing_maps"]),
-    )
-    step = printed.numbers(config, _STEP)
+    (op,) = ops
+    positions = maps.positions_of(op.attributes["indexing_maps"])
+    step = printed.numbers(op.attributes[CONFIGURATION], _STEP)
     if positions is None or len(op.results) != 1 or not step:
         return False
     *reads, written = positions
@@ -42,6 +40,7 @@ def square_steps(function: ir.Operation, lanes: int) -> bool:
     (row,) = turned
     if any(not size or size % lanes for size in (sizes[row], sizes[last])):
         return False
-    changes = {_STEP: lambda step: [lanes if n == row else size for n, size in enumerate(step)]}
-    set_attribute(op, _CONFIGURATION, printed.with_numbers(config, changes))
+    reconfigure(
+        op, {_STEP: lambda step: [lanes if n == row else size for n, size in enumerate(step)]}
+    )
     return True

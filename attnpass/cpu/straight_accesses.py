@@ -11,7 +11,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, erase, maps
+from ..ir import Builder, collect, maps, replace_op
 
 _READ, _WRITE = "vector.transfer_read", "vector.transfer_write"
 _MAP, _INSIDE, _COUNTS = "permutation_map", "in_bounds", "operandSegmentSizes"
@@ -46,8 +46,7 @@ def _read(op: ir.Operation, dims: maps.Positions) -> None:
         )
         made = build.create("vector.broadcast", [whole], [made]).results[0]
     turned = _transposed(build, made, [lies.index(at) for at in range(len(dims))], kind)
-    op.results[0].replace_all_uses_with(turned)
-    erase(op)
+    replace_op(op, turned)
 
 
 def _write(op: ir.Operation, dims: maps.Positions) -> None:
@@ -59,9 +58,7 @@ def _write(op: ir.Operation, dims: maps.Positions) -> None:
     turned = _transposed(build, vector, order, straight)
     kinds = [result.type for result in op.results]
     made = build.create(_WRITE, kinds, [turned, *others], _attributes(op, dims))
-    for old, new in zip(op.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    erase(op)
+    replace_op(op, *made.results)
 
 
 def _order(dims: maps.Positions) -> list[int]:
@@ -85,7 +82,5 @@ def _attributes(op: ir.Operation, dims: maps.Positions) -> dict[str, ir.Attribut
 def _transposed(
     build: Builder, vector: ir.Value, permutation: Sequence[int], kind: ir.VectorType
 ) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "permutation": ir.DenseI64ArrayAttr.get(list(permutation))
-    }
-    return build.create("vector.transpose", [kind], [vector], attributes).results[0]
+    turned = {"permutation": build.integers(*permutation)}
+    return build.create("vector.transpose", [kind], [vector], turned).results[0]

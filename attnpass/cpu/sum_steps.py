@@ -7,24 +7,13 @@ columns it takes one vector down all rows, so that each row's page is visited fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from iree.compiler import ir
 
-from ..ir import (
-    collect,
-    iterator_kinds,
-    loops_read,
-    maps,
-    printed,
-    ranked_shape,
-    reduces,
-    set_attribute,
-)
+from ..codegen.kernel import CONFIGURATION, configured, reconfigure
+from ..ir import iterator_kinds, loops_read, maps, printed, ranked_shape, reduces
 from ..ir.contractions import is_contraction
 from .open_sums import sums_read
 
-_CONFIGURATION = "lowering_config"
 _ROWS, _SUMMED, _COLUMNS = "vector_common_parallel", "vector_reduction", "vector_inner_parallel"
 _PIECES = "distribution"
 MOST_VECTORS = 8
@@ -47,8 +36,8 @@ def widen_row_sums(function: ir.Operation, lanes: int) -> int:
         _SUMMED: lambda sizes: [*sizes[:-1], step],
         _COLUMNS: lambda sizes: [*sizes[:-1], step],
     }
-    for op in _configured(function) if step else ():
-        _change(op, changes)
+    for op in configured(function) if step else ():
+        reconfigure(op, changes)
     return step
 
 
@@ -72,22 +61,22 @@ def widen_column_sums(function: ir.Operation, lanes: int) -> int:
     ops, step = _sums_and_more(function), VECTORS * lanes
     if not ops or not all(_goes_by_columns(op, step) for op in ops):
         return 0
-    for op in _configured(function):
-        steps = printed.numbers(op.attributes[_CONFIGURATION], _ROWS)
+    for op in configured(function):
+        steps = printed.numbers(op.attributes[CONFIGURATION], _ROWS)
 
         def pieces(sizes: list[int], steps: list[int] = steps) -> list[int]:
             each = zip(sizes, steps, strict=True)
             return [-(-size // step) * step if one > 1 else size for size, one in each]
 
         wide = {_ROWS: lambda sizes: [step if size > 1 else size for size in sizes]}
-        _change(op, {**wide, _PIECES: pieces})
+        reconfigure(op, {**wide, _PIECES: pieces})
     return step
 
 
 def _goes_by_columns(op: ir.Operation, step: int) -> bool:
     """Whether an op goes by part of `step` elements of one dim, which lies innermost in all that
     has it, and holds a step or more."""
-    steps = printed.numbers(op.attributes[_CONFIGURATION], _ROWS)
+    steps = printed.numbers(op.attributes[CONFIGURATION], _ROWS)
     wide = [loop for loop, size in enumerate(steps) if size > 1]
     if len(wide) != 1 or steps[wide[0]] >= step or len(op.results) != 1:
         return False
@@ -98,25 +87,16 @@ def _goes_by_columns(op: ir.Operation, step: int) -> bool:
     return (found or 0) >= step and all(column not in dims[:-1] for _, dims in reads)
 
 
-def _configured(function: ir.Operation) -> list[ir.Operation]:
-    return collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-
-
 def _sums_and_more(function: ir.Operation) -> list[ir.Operation]:
     """The configured ops of a kernel that sums up, but for fills; none of another."""
-    ops = [op for op in _configured(function) if op.name != "linalg.fill"]
+    ops = [op for op in configured(function) if op.name != "linalg.fill"]
     return ops if any(map(reduces, ops)) and not any(map(is_contraction, ops)) else []
-
-
-def _change(op: ir.Operation, changes: Mapping[str, Callable[[list[int]], list[int]]]) -> None:
-    text = printed.with_numbers(op.attributes[_CONFIGURATION], changes)
-    set_attribute(op, _CONFIGURATION, text)
 
 
 def _width(op: ir.Operation) -> int:
     """The length of the rows of which an op takes some elements a step; 1 for one that computes a
     number a row, 0 where it does neither."""
-    config, kinds = op.attributes[_CONFIGURATION], iterator_kinds(op)
+    config, kinds = op.attributes[CONFIGURATION], iterator_kinds(op)
     if not kinds or "reduction" in kinds[:-1] or len(op.results) != 1:
         return 0
     *others, step = printed.numbers(config, _SUMMED if reduces(op) else _COLUMNS) or [0]

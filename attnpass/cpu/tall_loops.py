@@ -8,14 +8,13 @@ in registers. Between blocks sums stand in the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from ..ir import Builder, element_bytes, element_type
 from ..machines.cpu.product_tiles import NEAR_BYTES, TallTiles
-from .decode_loops import LINE_BYTES
-from .product_loops import Place, ProductLoops, RowProduct, buffer_of
+from .computed_lines import read_line
+from .decode_loops import LINE_BYTES, Stream
+from .product_loops import Place, ProductLoops, RowProduct
 from .vectors import Vectors, whole_steps
 
 
@@ -33,7 +32,7 @@ class TallLoops(ProductLoops):
         v, tiles = Vectors(Builder(self.op)), self.tiles
         rows, output = self.op.operands[self.product.rows], self.op.operands[2]
         far = tiles.tall * self.depth * element_bytes(rows) > NEAR_BYTES
-        self.far_rows = buffer_of(v, rows) if far else None
+        self.far_rows = Stream.of(v, rows) if far else None
         most = min(tiles.depth, self.depth)
         self.packed = v.scratch(most, tiles.columns)
         self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
@@ -54,15 +53,7 @@ class TallLoops(ProductLoops):
 
     def tile(self, v: Vectors, most: int) -> ir.Value:
         """The result, in blocks of at most so many elements of the depth."""
-
-        def block(
-            v: Vectors, first: ir.Value, outputs: Sequence[ir.Value], count: int
-        ) -> list[ir.Value]:
-            self.pack(v, first, count)
-            return [self.add_block(v, first, count, outputs[0])]
-
-        (output,) = v.in_chunks(self.depth, most, [self.op.operands[2]], block)
-        return output
+        return self.in_blocks(v, most, self.pack, self.add_block)
 
     @property
     def is_narrow(self) -> bool:
@@ -104,7 +95,9 @@ class TallLoops(ProductLoops):
                 tensor = self.op.operands[operand]
                 tile = v.wide(v.read(tensor, places[0], dims, [lanes, count], [True, True]))
             else:
-                tile = v.stack([self.line(v, operand, each, dims[1], count) for each in places])
+                tensor = self.op.operands[operand]
+                lines = [read_line(v, tensor, each, dims[1], count) for each in places]
+                tile = v.stack(lines)
             tile = v.transposed(tile)
             for i in range(count):
                 v.store(v.row(tile, i), self.packed, v.at(at, i), column)
@@ -118,7 +111,8 @@ class TallLoops(ProductLoops):
         dim, depth = self.dim(operand, product.column), v.op("arith.addi", first, at)
         for column in self.vectors(v):
             place = self.place(v, operand, {product.column: column, product.depth: depth})
-            part = self.line(v, operand, place, dim, self.tiles.lanes, self.most is None)
+            weights, lanes = self.op.operands[operand], self.tiles.lanes
+            part = read_line(v, weights, place, dim, lanes, self.most is None)
             v.store(part, self.packed, at, column)
             self.fetch_ahead(v, depth, column)
         return []
@@ -131,10 +125,10 @@ class TallLoops(ProductLoops):
 
     def fetch_ahead(self, v: Vectors, depth: ir.Value, column: ir.Value) -> None:
         """Has the weights of the next block fetched that lie a block behind a place."""
-        if self.buffer is not None:
+        if self.stream is not None:
             product, next_depth = self.product, v.at(depth, self.tiles.depth)
             place = {product.column: column, product.depth: next_depth}
-            self.fetch(v, self.place(v, product.weights, place))
+            self.stream.fetch(v, self.place(v, product.weights, place))
 
     # multiplying
 
@@ -201,7 +195,7 @@ class TallLoops(ProductLoops):
             for offset in range(0, count, step):
                 depth = v.at(first, self.tiles.depth + offset)
                 place = {product.row: line, product.depth: depth}
-                v.prefetch(self.far_rows, self.place(v, product.rows, place))
+                self.far_rows.fetch(v, self.place(v, product.rows, place))
 
     def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
         """Puts a block's elements of some rows where they are read, in f32."""

@@ -17,7 +17,7 @@ from iree.compiler import ir
 from ..attention.facts import AttentionFacts
 from ..ir import Builder
 from ..machines.cpu.loops import LoopTiles, row_dim
-from .computed_lines import Along, LineReader, widened_from
+from .computed_lines import read_line
 from .vectors import Vectors, whole_steps
 
 
@@ -104,25 +104,6 @@ class TileLoops:
         given = {getattr(self, name): value for name, value in at.items()}
         return [given[dim] if dim in given else v.number(0) for dim in self.facts.map_of(operand)]
 
-    def line(
-        self,
-        v: Vectors,
-        operand: str,
-        place: list[ir.Value],
-        dim: int,
-        width: int,
-        inside: bool = True,
-    ) -> ir.Value:
-        """Elements of K or V in f32, `width` of them along a dim from a place on, zero beyond its
-        end; computed where the kernel computes them."""
-        tensor = self.facts.value(operand)
-        if widened_from(tensor) is None:
-            return v.wide(v.read(tensor, place, [dim], [width], [inside]))
-        places = [Along(at) if number == dim else at for number, at in enumerate(place)]
-        made = LineReader(v, width).element(tensor, places)
-        assert made is not None, "widened_from has read it"
-        return made
-
     def emit(self) -> list[ir.Value]:
         """Output, maximum and sum, as the op's results."""
         v, most = Vectors(Builder(self.facts.op)), self.tiles.keys
@@ -166,23 +147,14 @@ class TileLoops:
         rows: int,
     ) -> list[ir.Value]:
         """Adds P V to `rows` rows of the output, scaled down to the new maximum."""
-        lanes, together = self.tiles.lanes, self.tiles.output_vectors
-        wide = lanes * together
-        whole = self.width - self.width % wide
-        lines = [v.at(row, i) for i in range(rows)]
+        lanes, lines = self.tiles.lanes, [v.at(row, i) for i in range(rows)]
 
-        def some(v: Vectors, column: ir.Value, output: ir.Value, widths: list[int]) -> ir.Value:
+        def some(v: Vectors, column: ir.Value, x: list[ir.Value], width: int) -> list[ir.Value]:
+            widths = [lanes] * (width // lanes) + [width % lanes] * bool(width % lanes)
             columns = Columns.of(v, column, widths)
-            return self.product(v, first, count, lines, columns, output)
+            return [self.product(v, first, count, lines, columns, x[0])]
 
-        if whole:
-            step = [lanes] * together
-            (output,) = v.loop(0, whole, wide, [output], lambda v, i, x: [some(v, i, x[0], step)])
-        rest = self.width - whole
-        if rest:
-            tail = [lanes] * (rest // lanes) + [rest % lanes] * bool(rest % lanes)
-            output = some(v, v.number(whole), output, tail)
-        return [output]
+        return v.in_chunks(self.width, lanes * self.tiles.output_vectors, [output], some)
 
     def product(
         self,
@@ -231,7 +203,8 @@ class TileLoops:
             parts: list[ir.Value] = []
             for at, width in zip(columns.starts, columns.widths, strict=True):
                 place = self.place(v, operand, **line, **{across: at})
-                parts.append(self.line(v, operand, place, dim, width, columns.inside))
+                tensor = self.facts.value(operand)
+                parts.append(read_line(v, tensor, place, dim, width, columns.inside))
             for at, offset in zip(columns.starts, columns.offsets, strict=True):
                 self.fetch_ahead(v, operand, offset, **line, **{across: at})
             for number, row in enumerate(rows):

@@ -13,38 +13,24 @@ from math import ceil
 from iree.compiler import ir
 
 from ..attention.facts import AttentionFacts, describe, find_ops
-from ..codegen.kernel import kernels_for, load_of
-from ..ir import erase, set_attribute
+from ..codegen.kernel import load_of
+from ..ir import replace_op
 from ..ir.refusal import Refusal
-from ..machines import parse_target
 from ..machines.cpu import configurations as cpu
 from ..machines.cpu.loops import LoopTiles, marked, misfit, row_size, tile_rows
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.workgroups import busy
-from ..passes import Pass, PassContext
 from ..report.records import Report
 from .computed_lines import sources_of, widened_from
 from .decode_loops import DecodeLoops
 from .in_place import sum_in_place
-from .lowering import lower_kernel, lower_vectors, tile, vectorize
+from .lowering import LoopPass, lower_kernel, lower_tiles
 from .paired_rows import PairedRows
 from .prefill_loops import PrefillLoops
 from .tile import TileLoops
 
 # Tiles of many rows that a workgroup may have.
 MANY_TILES = (2, 1, 4, 8)
-
-
-def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    why = "its rows need more of the stack than there is"
-    attempts = [
-        (
-            "rows" if tiles.row_vectors else "the head dim",
-            functools.partial(_lower, tiles=tiles, rows=rows, target=target),
-        )
-        for tiles, rows in _attempts(function)
-    ]
-    return lower_kernel(function, attempts, report, why)
 
 
 def _attempts(function: ir.Operation) -> list[tuple[LoopTiles, int]]:
@@ -65,7 +51,9 @@ def _asked(function: ir.Operation) -> list[LoopTiles]:
     return [tiles for op in find_ops(function) if (tiles := marked(op))]
 
 
-def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> Refusal | None:
+def _lower(
+    function: ir.Operation, tiles: LoopTiles, rows: int, target: str, machine: Cpu
+) -> Refusal | None:
     """Lowers a kernel for a target, with so many rows a tile; why it cannot be, with the kernel in
     any state, or None."""
     ops = find_ops(function)
@@ -73,15 +61,13 @@ def _lower(function: ir.Operation, tiles: LoopTiles, rows: int, target: str) -> 
         return Refusal(f"it holds {len(ops)} attention ops")
     facts = describe(ops[0])
     config = cpu.lowering_config(facts, (rows, 0), _workgroup_rows(facts, tiles, rows))
-    set_attribute(ops[0], "lowering_config", config)
-    why = tile(function)
-    if why:
-        return why
-    for op in find_ops(function):
-        sum_in_place(op)
-    # Before vectors are made of what computes K and V, which loops read as it is.
-    why = _put_loops(find_ops(function), tiles, target) or vectorize(function, tiles.lanes)
-    return why or lower_vectors(function, target)
+
+    def put(function: ir.Operation) -> Refusal | None:
+        for op in find_ops(function):
+            sum_in_place(op)
+        return _put_loops(find_ops(function), tiles, machine)
+
+    return lower_tiles(function, ops[0], config, put, tiles.lanes, target)
 
 
 def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
@@ -98,7 +84,7 @@ def _workgroup_rows(facts: AttentionFacts, tiles: LoopTiles, rows: int) -> int:
     return rows * next(count for count in range(most, 0, -1) if groups % count == 0)
 
 
-def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> Refusal | None:
+def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, machine: Cpu) -> Refusal | None:
     if len(ops) != 1:
         return Refusal("IREE made several attention ops of one")
     facts = describe(ops[0])
@@ -106,20 +92,17 @@ def _put_loops(ops: list[ir.Operation], tiles: LoopTiles, target: str) -> Refusa
     if why:
         return why
     with facts.op.location:
-        results = _loops(facts, tiles, target)(facts, tiles).emit()
-    for old, new in zip(facts.op.results, results, strict=True):
-        old.replace_all_uses_with(new)
-    erase(facts.op)
+        results = _loops(facts, tiles, machine)(facts, tiles).emit()
+    replace_op(facts.op, *results)
     return None
 
 
-def _loops(facts: AttentionFacts, tiles: LoopTiles, target: str) -> type[TileLoops]:
-    """The loops that these tiles are for on a target."""
+def _loops(facts: AttentionFacts, tiles: LoopTiles, machine: Cpu) -> type[TileLoops]:
+    """The loops that these tiles are for on a machine."""
     if not tiles.row_vectors:
         return DecodeLoops
-    machine = parse_target(target)
-    pairs = isinstance(machine, Cpu) and machine.multiplies_pairs
-    return PairedRows if pairs and PairedRows.fits(facts, tiles) else PrefillLoops
+    pairs = machine.multiplies_pairs and PairedRows.fits(facts, tiles)
+    return PairedRows if pairs else PrefillLoops
 
 
 def _unfit(facts: AttentionFacts, tiles: LoopTiles) -> Refusal | None:
@@ -148,7 +131,7 @@ def _is_read(facts: AttentionFacts, tiles: LoopTiles, name: str) -> bool:
     return widened_from(value) is not None and all(load_of(x.operand) for x in sources or [])
 
 
-class Vectorize(Pass):
+class Vectorize(LoopPass):
     """Lowers attention that `attn-configure` marked, on llvm-cpu, to loops of our own: with many
     rows a row of the query stands in each lane of a vector, with few the head dim does.
 
@@ -160,9 +143,16 @@ class Vectorize(Pass):
     name = "attn-vectorize"
     summary = "CPUs: attention as vector loops of our own"
     why = "IREE multiplies scores one by one on CPUs"
-    phase = "executable-configurations"
-    backends = ("llvm-cpu",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = [each for each in kernels_for(module, "llvm-cpu") if _asked(each[0])]
-        return any([_rewrite_kernel(*each, context.report) for each in kernels])
+    def rewrite(self, function: ir.Operation, target: str, machine: Cpu, report: Report) -> bool:
+        if not _asked(function):
+            return False
+        why = "its rows need more of the stack than there is"
+        attempts = [
+            (
+                "rows" if tiles.row_vectors else "the head dim",
+                functools.partial(_lower, tiles=tiles, rows=rows, target=target, machine=machine),
+            )
+            for tiles, rows in _attempts(function)
+        ]
+        return lower_kernel(function, attempts, report, why)

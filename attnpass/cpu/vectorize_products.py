@@ -8,28 +8,17 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..codegen.kernel import kernels_for
-from ..ir import (
-    Refusal,
-    collect,
-    detached_copy,
-    erase,
-    reduces,
-    remove_attributes,
-    set_attribute,
-)
+from ..ir import Refusal, collect, detached_copy
 from ..ir.contractions import is_contraction
-from ..machines import parse_target
 from ..machines.cpu.configurations import WIDE_REGISTER_BYTES
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.product_tiles import LEAST_WEIGHTS, RowTiles, TallTiles, row_tiles, tall_tiles
-from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
 from .apart_loops import lower_apart, read_apart
 from .copied_lines import copies_lines, lower_copies
 from .indexed_lines import lower_lines, sum_line_by_line, takes_lines
-from .lowering import lower_kernel, lower_vectors, tile, vectorize
+from .lowering import LoopPass, in_pieces, lower_kernel, lower_tiles, put_loops, refuse_others
 from .open_sums import has_open_sums, lower_open_sums
 from .product_loops import RowLoops, RowProduct, known, read_row_product, read_tall_product, unfit
 from .square_steps import square_steps
@@ -37,32 +26,6 @@ from .sum_steps import widen_column_sums, widen_row_sums
 from .tall_loops import TallLoops
 from .wide_ops import OPEN_ROWS
 from .widened_weights import split_widening
-
-
-def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    machine = parse_target(target)
-    if not isinstance(machine, Cpu):
-        return False
-    vectors = machine.vector_bytes // 4
-    if read_apart(function) is not None:
-        attempt = ("matrices", lambda function: lower_apart(function, target, vectors))
-        return lower_kernel(function, [attempt], report)
-    products = _products(function)
-    lanes = "" if products else _lanes_of_widened(function, machine)
-    if not products and not lanes:
-        return _rewrite_other(function, target, vectors, report)
-    if len(products) == 1:
-        lanes = _lanes(*products)
-    if not lanes:
-        return False
-
-    def lower(function: ir.Operation) -> Refusal | None:
-        if not products:
-            split_widening(function)
-        (product,) = _products(function)
-        return _refusal(function, product) or _lower(function, product, target, machine)
-
-    return lower_kernel(function, [(lanes, lower)], report)
 
 
 def _rewrite_other(function: ir.Operation, target: str, lanes: int, report: Report) -> bool:
@@ -121,11 +84,7 @@ def _products(function: ir.Operation) -> list[RowProduct]:
 
 
 def _refusal(function: ir.Operation, product: RowProduct) -> Refusal | None:
-    others = [op for op in _structured(function) if op != product.op]
-    if any(op.name != "linalg.fill" and reduces(op) for op in others):
-        return Refusal("its kernel sums up something else, too")
-    strange = [op.name for op in others if op.name not in ("linalg.fill", "linalg.generic")]
-    return Refusal(f"its kernel holds a {strange[0]}") if strange else unfit(product)
+    return refuse_others(_structured(function), product.op) or unfit(product)
 
 
 def _structured(function: ir.Operation) -> list[ir.Operation]:
@@ -145,15 +104,16 @@ def _lower(
     tiles = tiles_of(product, machine)
     if isinstance(tiles, Refusal):
         return tiles
-    for op in _structured(function):
-        if "lowering_config" in op.attributes:
-            remove_attributes(op, "lowering_config")
-    set_attribute(product.op, "lowering_config", _configuration(product, tiles))
-    why = tile(function)
-    # Before vectors are made, which the product would become, too.
-    rows = tiles.tall if isinstance(tiles, TallTiles) else OPEN_ROWS
-    why = why or _put(function, tiles) or vectorize(function, tiles.lanes, rows)
-    return why or lower_vectors(function, target)
+    return lower_tiles(
+        function,
+        product.op,
+        _configuration(product, tiles),
+        lambda function: _put(function, tiles),
+        tiles.lanes,
+        target,
+        tiles.tall if isinstance(tiles, TallTiles) else OPEN_ROWS,
+        _structured(function),
+    )
 
 
 def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusal:
@@ -183,10 +143,10 @@ def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:
     if not isinstance(tiles, TallTiles):
         for loop in product.row_loops:
             cut[loop] = known(sizes[loop]) or 0
-        return f"#iree_cpu.lowering_config<distribution = {cut}, vector_common_parallel = {cut}>"
+        return in_pieces(cut, cut)
     cut[product.row] = tiles.tall
     workgroup = [tiles.across if loop == product.column else size for loop, size in enumerate(cut)]
-    return f"#iree_cpu.lowering_config<distribution = {workgroup}, vector_common_parallel = {cut}>"
+    return in_pieces(workgroup, cut)
 
 
 def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> Refusal | None:
@@ -203,20 +163,19 @@ def _put(function: ir.Operation, tiles: RowTiles | TallTiles) -> Refusal | None:
             return Refusal(f"its tiles do not have {tiles.columns} columns")
     if any(sizes[loop] != 1 for loop in whole):
         return Refusal("its tiles hold rows or columns of several heads")
-    why = unfit(product)
-    if why:
+    if why := unfit(product):
         return why
-    with product.op.location:
+
+    def emit() -> ir.Value:
         if isinstance(tiles, TallTiles):
-            result = TallLoops(product, tiles).emit()
-        else:
-            result = RowLoops(product, tiles).emit()
-    product.op.results[0].replace_all_uses_with(result)
-    erase(product.op)
+            return TallLoops(product, tiles).emit()
+        return RowLoops(product, tiles).emit()
+
+    put_loops(product.op, emit)
     return None
 
 
-class VectorizeProducts(Pass):
+class VectorizeProducts(LoopPass):
     """Lowers products with a matrix of weights, on llvm-cpu, to loops in f32, f16
     and bf16, with sums in f32. With up to 16 rows each weight is read once, as it lies; with more,
     or any number, weights are packed in the cache for up to 128 rows. Memory is fetched ahead. What
@@ -237,9 +196,25 @@ class VectorizeProducts(Pass):
         "IREE reads weights at a fraction of the memory's speed, and masks rows that its tiles do "
         "not divide; before attention, beside which they stand, is loops itself"
     )
-    phase = "executable-configurations"
-    backends = ("llvm-cpu",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = list(kernels_for(module, "llvm-cpu"))
-        return any([_rewrite_kernel(*each, context.report) for each in kernels])
+    def rewrite(self, function: ir.Operation, target: str, machine: Cpu, report: Report) -> bool:
+        vectors = machine.vector_bytes // 4
+        if read_apart(function) is not None:
+            attempt = ("matrices", lambda function: lower_apart(function, target, vectors))
+            return lower_kernel(function, [attempt], report)
+        products = _products(function)
+        lanes = "" if products else _lanes_of_widened(function, machine)
+        if not products and not lanes:
+            return _rewrite_other(function, target, vectors, report)
+        if len(products) == 1:
+            lanes = _lanes(*products)
+        if not lanes:
+            return False
+
+        def lower(function: ir.Operation) -> Refusal | None:
+            if not products:
+                split_widening(function)
+            (product,) = _products(function)
+            return _refusal(function, product) or _lower(function, product, target, machine)
+
+        return lower_kernel(function, [(lanes, lower)], report)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..codegen.kernel import kernels_for
 from ..ir import (
     Builder,
     Refusal,
@@ -19,34 +18,21 @@ from ..ir import (
     defining_op,
     element_bytes,
     element_type,
-    erase,
     iterator_kinds,
     ranked_shape,
     reduces,
-    remove_attributes,
-    set_attribute,
 )
 from ..ir.running import SCAN, running_step, scanned_dim
-from ..machines import parse_target
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.window_tiles import line_vectors
 from ..machines.cpu.workgroups import divisors
-from ..passes import Pass, PassContext
 from ..report.records import Report
-from .lowering import lower_kernel, lower_vectors, tile, vectorize
+from .lowering import LoopPass, in_pieces, lower_kernel, lower_tiles, put_loops
 from .vectors import Vectors
 
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 # Elements of a workgroup, about, and vectors of columns that go together.
 _WORKGROUP, _VECTORS = 1 << 14, 4
-
-
-def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    machine = parse_target(target)
-    if not isinstance(machine, Cpu) or len(_scans(function)) != 1:
-        return False
-    lower = lambda function: _lower(function, target, machine.vector_bytes)  # noqa: E731
-    return lower_kernel(function, [("elements", lower)], report)
 
 
 def _scans(function: ir.Operation) -> list[ir.Operation]:
@@ -62,19 +48,15 @@ def _lower(function: ir.Operation, target: str, register_bytes: int) -> Refusal 
         return Refusal("it is no running sum or product alone")
     wide = max(element_bytes(op.operands[0]), 4)
     lanes = register_bytes // wide
-    for other in others:
-        if "lowering_config" in other.attributes:
-            remove_attributes(other, "lowering_config")
-    set_attribute(op, "lowering_config", _configuration(op, lanes))
-    why = tile(function)
-    scans = _scans(function)
-    if why or len(scans) != 1:
-        return why or Refusal("IREE made several scans of one")
-    with scans[0].location:
-        result = ScanLoops(scans[0], lanes).emit()
-    scans[0].results[0].replace_all_uses_with(result)
-    erase(scans[0])
-    return vectorize(function, lanes) or lower_vectors(function, target)
+
+    def put(function: ir.Operation) -> Refusal | None:
+        scans = _scans(function)
+        if len(scans) != 1:
+            return Refusal("IREE made several scans of one")
+        put_loops(scans[0], ScanLoops(scans[0], lanes).emit)
+        return None
+
+    return lower_tiles(function, op, _configuration(op, lanes), put, lanes, target, others=others)
 
 
 def _configuration(op: ir.Operation, lanes: int) -> str:
@@ -85,21 +67,17 @@ def _configuration(op: ir.Operation, lanes: int) -> str:
     workgroup = list(tiles)
     length, columns = sizes[dim] or _WORKGROUP, sizes[last]
     if dim == last:
-        length, rows = length, [at for at in range(last)]
+        rows = list(range(last))
     else:
         step = _VECTORS * lanes
         if columns is None or columns % lanes == 0:
             whole = [n for n in divisors(columns or step) if n % lanes == 0 and n <= 4 * step]
             tiles[last] = workgroup[last] = max(whole)
-        length, rows = (
-            length * (tiles[last] or columns or step),
-            [at for at in range(last) if at != dim],
-        )
+        length *= tiles[last] or columns or step
+        rows = [at for at in range(last) if at != dim]
     for at in rows[-1:]:
         workgroup[at] = max(min(_WORKGROUP // length, sizes[at] or _WORKGROUP), 1)
-    return (
-        f"#iree_cpu.lowering_config<distribution = {workgroup}, vector_common_parallel = {tiles}>"
-    )
+    return in_pieces(workgroup, tiles)
 
 
 @dataclass(frozen=True)
@@ -214,7 +192,7 @@ class ScanLoops:
         return v.loop(0, self.size(v, dim), 1, [output, *start], step)[0]
 
 
-class VectorizeScans(Pass):
+class VectorizeScans(LoopPass):
     """Lowers running sums and products, on llvm-cpu, to vector loops; those of 16 bits in f32. IREE
     3.13 makes one number after the other, and reads each sum again from memory.
     """
@@ -222,9 +200,9 @@ class VectorizeScans(Pass):
     name = "attn-vectorize-scans"
     summary = "CPUs: running sums as vector loops of our own"
     why = "IREE makes running sums number by number"
-    phase = "executable-configurations"
-    backends = ("llvm-cpu",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = list(kernels_for(module, "llvm-cpu"))
-        return any([_rewrite_kernel(*each, context.report) for each in kernels])
+    def rewrite(self, function: ir.Operation, target: str, machine: Cpu, report: Report) -> bool:
+        if len(_scans(function)) != 1:
+            return False
+        lower = lambda function: _lower(function, target, machine.vector_bytes)  # noqa: E731
+        return lower_kernel(function, [("elements", lower)], report)

@@ -10,46 +10,26 @@ from math import prod
 
 from iree.compiler import ir
 
-from ..codegen.kernel import kernels_for, load_of
+from ..codegen.kernel import load_of
 from ..ir import (
     Builder,
     Refusal,
     collect,
     element_type,
     element_type_name,
-    erase,
     filled_with,
     iterator_kinds,
     next_op,
     reduces,
-    remove_attributes,
-    set_attribute,
+    replace_operand,
     sizes_of,
     users,
 )
-from ..machines import parse_target
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.window_tiles import WindowTiles, window_tiles
-from ..passes import Pass, PassContext
 from ..report.records import Report
-from .lowering import lower_kernel, lower_vectors, tile, vectorize
+from .lowering import LoopPass, in_pieces, lower_kernel, lower_tiles, put_loops, refuse_others
 from .window_loops import WindowLoops, WindowSums, misfit, read_convolution
-
-
-def _rewrite_kernel(function: ir.Operation, target: str, report: Report) -> bool:
-    machine = parse_target(target)
-    if not isinstance(machine, Cpu) or len(_convolutions(function)) != 1:
-        return False
-
-    def lower(function: ir.Operation) -> Refusal | None:
-        _begin_at_zero(*_convolutions(function))
-        (conv,) = _convolutions(function)
-        if why := misfit(conv) or _refusal(function, conv):
-            return why
-        tiles = tiles_of(conv, machine)
-        return tiles if isinstance(tiles, Refusal) else _lower(function, conv, tiles, target)
-
-    return lower_kernel(function, [("pixels", lower)], report)
 
 
 def _begin_at_zero(conv: WindowSums) -> None:
@@ -68,9 +48,8 @@ def _begin_at_zero(conv: WindowSums) -> None:
         lambda inner, scalars: [inner.addf(*scalars[:2])],
     )[0]
     for user in users(op.results[0]):
-        for number, operand in enumerate(user.operands):
-            if operand == op.results[0] and user != made.owner.operation:
-                user.operands[number] = made
+        if user != made.owner.operation:
+            replace_operand(user, op.results[0], made)
 
 
 def _convolutions(function: ir.Operation) -> list[WindowSums]:
@@ -89,12 +68,8 @@ def tiles_of(conv: WindowSums, machine: Cpu) -> WindowTiles | Refusal:
 
 
 def _refusal(function: ir.Operation, conv: WindowSums) -> Refusal | None:
-    others = [op for op in _structured(function) if op != conv.op]
-    if any(op.name != "linalg.fill" and reduces(op) for op in others):
-        return Refusal("its kernel sums up something else, too")
-    strange = [op.name for op in others if op.name not in ("linalg.fill", "linalg.generic")]
-    if strange:
-        return Refusal(f"its kernel holds a {strange[0]}")
+    if why := refuse_others(_structured(function), conv.op):
+        return why
     factors = zip(("image", "weights"), conv.op.operands, strict=False)
     computed = [name for name, value in factors if load_of(value) is None]
     return Refusal(f"its {computed[0]} are computed in the kernel") if computed else None
@@ -104,18 +79,6 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
     return collect(
         function, lambda op: bool(iterator_kinds(op)) or op.name.startswith("linalg."), bodies=False
     )
-
-
-def _lower(
-    function: ir.Operation, conv: WindowSums, tiles: WindowTiles, target: str
-) -> Refusal | None:
-    """Lowers a kernel for a target; why it cannot be, with the kernel in any state, or None."""
-    for op in _structured(function):
-        if "lowering_config" in op.attributes:
-            remove_attributes(op, "lowering_config")
-    set_attribute(conv.op, "lowering_config", _configuration(conv, tiles))
-    why = tile(function) or _put(function, tiles) or vectorize(function, tiles.lanes)
-    return why or lower_vectors(function, target)
 
 
 def _configuration(conv: WindowSums, tiles: WindowTiles) -> str:
@@ -128,7 +91,7 @@ def _configuration(conv: WindowSums, tiles: WindowTiles) -> str:
     ):
         for loop in loops[-1:]:
             cut[loop], workgroup[loop] = size, whole
-    return f"#iree_cpu.lowering_config<distribution = {workgroup}, vector_common_parallel = {cut}>"
+    return in_pieces(workgroup, cut)
 
 
 def _put(function: ir.Operation, tiles: WindowTiles) -> Refusal | None:
@@ -141,14 +104,11 @@ def _put(function: ir.Operation, tiles: WindowTiles) -> Refusal | None:
     rows = [conv.sizes[loop] for loop in conv.result[:-1]]
     if prod(rows) != tiles.channels * tiles.lines:
         return Refusal(f"its tiles have rows of pixels in {rows}")
-    with conv.op.location:
-        result = WindowLoops(conv, tiles).emit()
-    conv.op.results[0].replace_all_uses_with(result)
-    erase(conv.op)
+    put_loops(conv.op, WindowLoops(conv, tiles).emit)
     return None
 
 
-class VectorizeWindows(Pass):
+class VectorizeWindows(LoopPass):
     """Lowers convolutions (batch, channels, lines, pixels) of known sizes, those of channels by
     themselves, too, on llvm-cpu, to loops that read the image where it lies, in f32, f16 and bf16,
     with sums in f32. Pixels of a line stand in the lanes; sums of some channels or lines stay in
@@ -158,9 +118,27 @@ class VectorizeWindows(Pass):
     name = "attn-vectorize-windows"
     summary = "CPUs: convolutions as vector loops of our own"
     why = "IREE adds up convolutions on CPUs by short vectors, of which it reads each many times"
-    phase = "executable-configurations"
-    backends = ("llvm-cpu",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        kernels = list(kernels_for(module, "llvm-cpu"))
-        return any([_rewrite_kernel(*each, context.report) for each in kernels])
+    def rewrite(self, function: ir.Operation, target: str, machine: Cpu, report: Report) -> bool:
+        if len(_convolutions(function)) != 1:
+            return False
+
+        def lower(function: ir.Operation) -> Refusal | None:
+            _begin_at_zero(*_convolutions(function))
+            (conv,) = _convolutions(function)
+            if why := misfit(conv) or _refusal(function, conv):
+                return why
+            tiles = tiles_of(conv, machine)
+            if isinstance(tiles, Refusal):
+                return tiles
+            return lower_tiles(
+                function,
+                conv.op,
+                _configuration(conv, tiles),
+                lambda function: _put(function, tiles),
+                tiles.lanes,
+                target,
+                others=_structured(function),
+            )
+
+        return lower_kernel(function, [("pixels", lower)], report)

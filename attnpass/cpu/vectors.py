@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -87,6 +87,25 @@ class Vectors:
 
         return self.build.loop(bounds, values, fill)
 
+    def nest(
+        self,
+        sizes: Mapping[int, int],
+        values: Sequence[ir.Value],
+        body: Callable[[Vectors, dict[int, ir.Value], list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Loops of these sizes by their numbers, the outermost first, that carry `values` through
+        `body`, which gets the index of each."""
+
+        def within(v: Vectors, loops: list[int], at: dict[int, ir.Value], x: list[ir.Value]):
+            if not loops:
+                return body(v, at, x)
+            loop, *inner = loops
+            return v.loop(
+                0, sizes[loop], 1, x, lambda v, i, x: within(v, inner, {**at, loop: i}, x)
+            )
+
+        return list(within(self, list(sizes), {}, list(values)))
+
     def in_steps(
         self, count: int | ir.Value, step: int, values: Sequence[ir.Value], body: Callable
     ) -> list[ir.Value]:
@@ -144,11 +163,8 @@ class Vectors:
     def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
         """A buffer on the stack."""
         kind = ir.MemRefType.get(sizes, element or self.f32, loc=self.build.location)
-        i64 = ir.IntegerType.get_signless(64, self.build.anchor.context)
-        attributes: dict[str, ir.Attribute] = {
-            "alignment": ir.IntegerAttr.get(i64, 64),
-            "operandSegmentSizes": self.build.segments(0, 0),
-        }
+        segments = self.build.segments(0, 0)
+        attributes = {"alignment": self.build.integer(64), "operandSegmentSizes": segments}
         return self.build.create("memref.alloca", [kind], [], attributes).results[0]
 
     def load(self, buffer: ir.Value, lanes: int, *place: ir.Value) -> ir.Value:
@@ -215,9 +231,8 @@ class Vectors:
 
     def shuffle(self, x: ir.Value, y: ir.Value, order: Sequence[int]) -> ir.Value:
         """The lanes of `x` and then `y` that `order` names."""
-        attributes: dict[str, ir.Attribute] = {"mask": ir.DenseI64ArrayAttr.get(order)}
-        kind = self.kind(len(order), element=element_type(x))
-        return self.build.create("vector.shuffle", [kind], [x, y], attributes).results[0]
+        kind, mask = self.kind(len(order), element=element_type(x)), self.build.integers(*order)
+        return self.build.create("vector.shuffle", [kind], [x, y], {"mask": mask}).results[0]
 
     def widened(self, x: ir.Value, lanes: int) -> ir.Value:
         """`x` with zeros behind it."""
@@ -274,14 +289,14 @@ class Vectors:
         bf16 = ir.BF16Type.get(self.build.anchor.context)
         kind = self.kind(2 * PAIR_LANES, element=bf16)
         parts = [self.build.create("vector.bitcast", [kind], [part]).results[0] for part in (x, y)]
-        attributes: dict[str, ir.Attribute] = {
-            "intrin": ir.StringAttr.get("llvm.x86.avx512bf16.dpbf16ps.512"),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
+        attributes = {
+            "intrin": self.build.string("llvm.x86.avx512bf16.dpbf16ps.512"),
+            "op_bundle_sizes": self.build.segments(),
+            "operandSegmentSizes": self.build.segments(3, 0),
         }
-        return self.build.create(
-            "llvm.call_intrinsic", [sums.type], [sums, *parts], attributes
-        ).results[0]
+        operands = [sums, *parts]
+        call = self.build.create("llvm.call_intrinsic", [sums.type], operands, attributes)
+        return call.results[0]
 
     def exp2(self, x: ir.Value) -> ir.Value:
         """2^x for x <= 0, exactly 0 below -127; NaN stays."""
@@ -311,12 +326,9 @@ class Vectors:
         """A vector whose dim i runs along dim dims[i] of `tensor`, zero beyond its end."""
         element = element_type(tensor)
         padding = self.build.constant_number(0, element)
-        attributes = self._transfer(tensor, dims, inside)
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, len(place), 1, 0])
-        kind = self.kind(*sizes, element=element)
-        return self.build.create(
-            "vector.transfer_read", [kind], [tensor, *place, padding], attributes
-        ).results[0]
+        attributes = self._transfer(tensor, dims, inside, 1, len(place), 1, 0)
+        kind, operands = self.kind(*sizes, element=element), [tensor, *place, padding]
+        return self.build.create("vector.transfer_read", [kind], operands, attributes).results[0]
 
     def write(
         self,
@@ -328,11 +340,9 @@ class Vectors:
     ) -> ir.Value:
         """`tensor` with a vector whose dim i runs along dim dims[i], but for what is beyond its
         end."""
-        attributes = self._transfer(tensor, dims, inside)
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, 1, len(place), 0])
-        return self.build.create(
-            "vector.transfer_write", [tensor.type], [value, tensor, *place], attributes
-        ).results[0]
+        attributes = self._transfer(tensor, dims, inside, 1, 1, len(place), 0)
+        kinds, operands = [tensor.type], [value, tensor, *place]
+        return self.build.create("vector.transfer_write", kinds, operands, attributes).results[0]
 
     def buffer(self, tensor: ir.Value, space: ir.Attribute | None) -> ir.Value:
         """The buffer in a memory space that `tensor` is loaded from, or a piece of it; to be
@@ -341,27 +351,27 @@ class Vectors:
         shape, where = tensor.type.shape, self.build.location
         layout = ir.StridedLayoutAttr.get(unknown, [unknown] * len(shape))
         kind = ir.MemRefType.get(shape, element_type(tensor), layout, space, loc=where)
-        only: dict[str, ir.Attribute] = {"read_only": ir.UnitAttr.get()}
+        only = {"read_only": ir.UnitAttr.get()}
         return self.build.create("bufferization.to_buffer", [kind], [tensor], only).results[0]
 
     def prefetch(self, buffer: ir.Value, place: Sequence[ir.Value]) -> None:
         """Has a line of memory fetched into the second-level cache. It may lie beyond the end."""
-        i32 = ir.IntegerType.get_signless(32)
-        attributes: dict[str, ir.Attribute] = {
+        attributes = {
             "isWrite": ir.BoolAttr.get(False),
             "isDataCache": ir.BoolAttr.get(True),
-            "localityHint": ir.IntegerAttr.get(i32, _SECOND_LEVEL),
+            "localityHint": self.build.integer(_SECOND_LEVEL, 32),
         }
         self.build.create("memref.prefetch", [], [buffer, *place], attributes)
 
     def _transfer(
-        self, tensor: ir.Value, dims: Sequence[int], inside: Sequence[bool]
+        self, tensor: ir.Value, dims: Sequence[int], inside: Sequence[bool], *segments: int
     ) -> dict[str, ir.Attribute]:
         rank = len(ranked_shape(tensor))
         order = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(dim) for dim in dims])
         return {
             "permutation_map": ir.AffineMapAttr.get(order),
             "in_bounds": ir.ArrayAttr.get([ir.BoolAttr.get(known) for known in inside]),
+            "operandSegmentSizes": self.build.segments(*segments),
         }
 
     def bias(self, mask: ir.Value) -> ir.Value:
@@ -379,32 +389,25 @@ class Vectors:
 
     def transposed(self, value: ir.Value) -> ir.Value:
         rows, columns = value.type.shape
-        attributes: dict[str, ir.Attribute] = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
         kind = self.kind(columns, rows, element=element_type(value))
-        return self.build.create("vector.transpose", [kind], [value], attributes).results[0]
+        turned = {"permutation": self.build.integers(1, 0)}
+        return self.build.create("vector.transpose", [kind], [value], turned).results[0]
 
     def stack(self, rows: Sequence[ir.Value]) -> ir.Value:
         """A vector of two dims with these rows."""
         (lanes,) = rows[0].type.shape
         stacked = self.build.splat(0.0, self.kind(len(rows), lanes))
         for number, row in enumerate(rows):
-            attributes: dict[str, ir.Attribute] = {
-                "static_position": ir.DenseI64ArrayAttr.get([number])
-            }
-            operands = [row, stacked]
-            stacked = self.build.create(
-                "vector.insert", [stacked.type], operands, attributes
-            ).results[0]
+            kinds, place = [stacked.type], {"static_position": self.build.integers(number)}
+            stacked = self.build.create("vector.insert", kinds, [row, stacked], place).results[0]
         return stacked
 
     def row(self, value: ir.Value, number: int) -> ir.Value:
         """Row `number` of a vector of two dims, or that element of a vector."""
-        attributes: dict[str, ir.Attribute] = {
-            "static_position": ir.DenseI64ArrayAttr.get([number])
-        }
         element, shape = element_type(value), value.type.shape
         kind = self.kind(*shape[1:], element=element) if len(shape) > 1 else element
-        return self.build.create("vector.extract", [kind], [value], attributes).results[0]
+        place = {"static_position": self.build.integers(number)}
+        return self.build.create("vector.extract", [kind], [value], place).results[0]
 
 
 def whole_steps(v: Vectors, count: int | ir.Value, step: int) -> int | ir.Value:

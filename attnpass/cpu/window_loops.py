@@ -214,27 +214,11 @@ class WindowLoops:
         number = filled_with(self.op.operands[2])
         assert number is not None, "misfit has seen it"
         start = [v.spread(number, width) for _, width in pixels] * len(self.rows)
-        sums = self.deep(v, self.looped, {}, pixels, start)
+        sizes = {loop: self.conv.sizes[loop] for loop in self.looped}
+        sums = v.nest(sizes, start, lambda v, at, sums: self.taps(v, at, pixels, sums))
         for place, value in zip(places, sums, strict=True):
             output = v.write(value, output, place, [len(place) - 1], self.inside)
         return output
-
-    def deep(
-        self,
-        v: Vectors,
-        loops: list[int],
-        at: dict[int, ir.Value],
-        pixels: list[tuple[ir.Value, int]],
-        sums: list[ir.Value],
-    ) -> list[ir.Value]:
-        """Goes through `loops`, the outermost first, and adds what is written out in the last."""
-        if not loops:
-            return self.taps(v, at, pixels, sums)
-
-        def inner(v: Vectors, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            return self.deep(v, loops[1:], {**at, loops[0]: i}, pixels, sums)
-
-        return v.loop(0, self.conv.sizes[loops[0]], 1, sums, inner)
 
     def taps(
         self,

@@ -114,7 +114,7 @@ def check_ops(module: ir.Operation) -> None:
     it imports as another, and for a function that calls itself, which it inlines without end."""
     from iree.compiler import ir
 
-    from ..ir import location_text, walk
+    from ..ir import location_text, reached, walk
     from ..ir.torch_ops import constant_number
 
     names: dict[str, bool] = {}
@@ -145,13 +145,7 @@ def check_ops(module: ir.Operation) -> None:
     if refused:
         raise AttnError(refused, inside)
     for caller, callees in calls.items():
-        reached, waiting = set(), list(callees)
-        while waiting:
-            callee = waiting.pop()
-            if callee not in reached:
-                reached.add(callee)
-                waiting += calls.get(callee, {})
-        if caller in reached:
+        if caller in reached(callees, lambda callee: calls.get(callee, {})):
             place = next(iter(callees.values()))
             raise AttnError(f"'{caller}' calls itself, which IREE does not compile", place)
 

@@ -61,8 +61,8 @@ class GatherWeights(OpPass):
         # One thread of the gather's kernel would compute them, and for itself.
         stored = compute_barrier(build, build.split_dims(indices(build), kept))
         operands = [source, stored, init]
-        attributes: dict[str, ir.Attribute] = {"dimension_map": ir.DenseI64ArrayAttr.get([0])}
-        made = build.create(_GATHER, [init.type], operands, attributes).results[0]
+        rows = {"dimension_map": build.integers(0)}
+        made = build.create(_GATHER, [init.type], operands, rows).results[0]
         counts = [*map(len, kept), *[1] * len(long)]
         op.results[0].replace_all_uses_with(build.join_dims(made, counts, sizes))
         return "takes its weights as rows of a gather, which are read in vectors"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, set_attribute
-from ..ir.rewrite import erase
+from ..ir import Builder, collect, replace_op, set_attribute
 from ..passes import Pass, PassContext
 
 _BARRIER, _MARK = "util.optimization_barrier", "attnpass.launch_constant"
@@ -38,6 +37,5 @@ class LaunchConstants(Pass):
             said = f"launches hand kernels {len(found)} numbers by which alone these differ"
             context.report.record(found[0], "fitted", said)
         for op in found:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            erase(op)
+            replace_op(op, op.operands[0])
         return bool(found)

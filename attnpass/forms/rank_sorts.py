@@ -16,6 +16,7 @@ from ..ir import (
     element_type,
     is_used,
     ranked_shape,
+    replace_op,
     sizes_of,
     users,
     yielded,
@@ -287,8 +288,7 @@ class _Sort:
             if reader.results[0].type != new.type:
                 zeros, sizes = [0] * self.rank, sizes_of(reader.results[0])
                 cut = Builder(reader).extract_slice(new, zeros, sizes)
-            reader.results[0].replace_all_uses_with(cut)
-            erase(reader)
+            replace_op(reader, cut)
 
     def _in_front(
         self,

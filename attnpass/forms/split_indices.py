@@ -29,6 +29,7 @@ from ..ir import (
     iterator_kinds,
     maps,
     next_op,
+    replace_op,
     sizes_of,
     symbol_name,
     users,
@@ -266,8 +267,7 @@ def _name_digits(loop: ir.Operation, dim: int, by: int, rest_dim: int) -> None:
         for op in readers:
             digit = quotient if op.name == _QUOTIENT else rest
             if _divisor(op, index) == by:
-                op.results[0].replace_all_uses_with(digit)
-                erase(op)
+                replace_op(op, digit)
             else:
                 for number, operand in enumerate(op.operands):
                     op.operands[number] = whole if operand == quotient else operand

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..codegen.kernel import cuda_kernels
-from ..ir import body_ops, collect, loop_sizes, maps, printed, set_attribute
-from ..passes import Pass, PassContext
+from ..codegen.kernel import (
+    CONFIGURATION,
+    KernelsPass,
+    configured,
+    reconfigure,
+    set_threads,
+)
+from ..ir import body_ops, loop_sizes, maps, printed
+from ..report.records import Report
 
-_CONFIGURATION = "lowering_config"
 _PIPELINE = "TileAndFuse"
 _LANES = 32
 _LOOPS = ("scf.for", "scf.while")
@@ -23,7 +28,7 @@ _SHORT = 16
 _WORKGROUPS = 528
 
 
-class FullWorkgroups(Pass):
+class FullWorkgroups(KernelsPass):
     """Has elementwise kernels, and sums that single threads do, in workgroups of about 128 threads.
 
     IREE 3.13 gives them one subgroup, which makes 256 numbers, and a multiprocessor starts no more
@@ -37,38 +42,34 @@ class FullWorkgroups(Pass):
     name = "attn-full-workgroups"
     summary = "CUDA: workgroups of several subgroups for elementwise kernels"
     why = "IREE has a workgroup of 32 threads for 256 numbers, and few of these run at once"
-    phase = "executable-configurations"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for function in cuda_kernels(module):
-            if _one_each(function):
-                context.report.record(function, "fitted", "a thread of it does one element's loop")
-                changed = True
-            threads = _configure(function)
-            if threads:
-                what = f"a workgroup of it has {threads} threads, not {_LANES}"
-                context.report.record(function, "fitted", what, threads=threads)
-                changed = True
-        return changed
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        one_each = _one_each(function)
+        if one_each:
+            report.record(function, "fitted", "a thread of it does one element's loop")
+        threads = _configure(function)
+        if threads:
+            what = f"a workgroup of it has {threads} threads, not {_LANES}"
+            report.record(function, "fitted", what, threads=threads)
+        return one_each or bool(threads)
 
 
 def _one_each(function: ir.Operation) -> bool:
     """Whether threads got one element each: where they make tiles of one op with a loop in its
     body."""
     info = function.attributes["translation_info"]
-    roots = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    roots = configured(function)
     if len(roots) != 1 or roots[0].name != "linalg.generic" or not _is_tiled(info):
         return False
-    config, size = roots[0].attributes[_CONFIGURATION], printed.numbers(info, "workgroup_size")
+    config, size = roots[0].attributes[CONFIGURATION], printed.numbers(info, "workgroup_size")
     tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
     loops = any(op.name in _LOOPS for op in body_ops(roots[0]))
     if not loops or math.prod(thread) < 2 or not _is_shared(tile, thread, math.prod(size)):
         return False
     less = [all_ // own for all_, own in zip(tile, thread, strict=True)]
     changes = {"workgroup": lambda _: less, "thread": lambda _: [1] * len(thread)}
-    set_attribute(roots[0], _CONFIGURATION, printed.with_numbers(config, changes))
+    reconfigure(roots[0], changes)
     return True
 
 
@@ -84,12 +85,12 @@ def _configure(function: ir.Operation) -> int:
     3. where no loop is divided by a longer tile, or too few workgroups would be left.
     """
     info = function.attributes["translation_info"]
-    roots = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    roots = configured(function)
     alone = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
     if len(roots) != 1 or not alone or not _is_tiled(info):
         return 0
     (root,) = roots
-    config = root.attributes[_CONFIGURATION]
+    config = root.attributes[CONFIGURATION]
     tile, thread = (printed.numbers(config, name) for name in ("workgroup", "thread"))
     if root.name != "linalg.generic" or not _is_shared(tile, thread, _LANES):
         return 0
@@ -102,14 +103,8 @@ def _configure(function: ir.Operation) -> int:
     longer = [*tile[:place], tile[place] * factor, *tile[place + 1 :]]
     if whole:
         longer[-1], thread = whole, [*thread[:-1], whole]
-    changed = printed.with_numbers(
-        config, {"workgroup": lambda _: longer, "thread": lambda _: thread}
-    )
-    set_attribute(root, _CONFIGURATION, changed)
-    size = [_LANES * factor, 1, 1]
-    set_attribute(
-        function, "translation_info", printed.with_numbers(info, {"workgroup_size": lambda _: size})
-    )
+    reconfigure(root, {"workgroup": lambda _: longer, "thread": lambda _: thread})
+    set_threads(function, _LANES * factor)
     return _LANES * factor
 
 

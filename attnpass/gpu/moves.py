@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
-from ..codegen.kernel import STORES, cuda_kernels, load_of, mark_lowered
+from ..codegen.kernel import STORES, KernelsPass, load_of, mark_lowered, set_threads
 from ..ir import (
     Builder,
     Refusal,
@@ -19,11 +19,10 @@ from ..ir import (
     iterator_kinds,
     maps,
     printed,
-    set_attribute,
     users,
 )
-from ..passes import Pass, PassContext
 from ..report.ops import op_of
+from ..report.records import Report
 from . import computed_elements, indexed_lines, lane_bodies, reordered_lines
 from .lane_loops import THREADS, VECTOR_BYTES, LaneLoops, emit, start_of
 
@@ -36,7 +35,7 @@ _SHARED_BYTES = 40 * 1024
 _DISTRIBUTE = "Distribute"
 
 
-class Moves(Pass):
+class Moves(KernelsPass):
     """Moves elements by lanes that lie side by side in what they read and in what they write.
 
     IREE 3.13 copies what has gaps in it (slices, parts of concats and pads) one element a thread
@@ -50,26 +49,18 @@ class Moves(Pass):
     name = "attn-moves"
     summary = "CUDA: copies and transposes at memory speed"
     why = "IREE copies lines of no whole vectors one element a thread"
-    phase = "executable-configurations"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for function in list(cuda_kernels(module)):
-            move = _read(function)
-            if isinstance(move, Refusal):
-                continue
-            about, what = op_of(function), move.words
-            move.emit()
-            size = [THREADS, 1, 1]
-            info = printed.with_numbers(
-                function.attributes["translation_info"], {"workgroup_size": lambda _, s=size: s}
-            )
-            set_attribute(function, "translation_info", info)
-            mark_lowered(function)
-            context.report.record(about, "fitted", what, threads=THREADS)
-            changed = True
-        return changed
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        move = _read(function)
+        if isinstance(move, Refusal):
+            return False
+        about, what = op_of(function), move.words
+        move.emit()
+        set_threads(function, THREADS)
+        mark_lowered(function)
+        report.record(about, "fitted", what, threads=THREADS)
+        return True
 
 
 @dataclass(frozen=True)

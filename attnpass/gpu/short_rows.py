@@ -5,12 +5,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from iree.compiler import ir
 
-from ..codegen.kernel import STORES, cuda_kernels, mark_lowered
+from ..codegen.kernel import (
+    CONFIGURATION,
+    STORES,
+    KernelsPass,
+    configured,
+    mark_lowered,
+    reconfigure,
+    set_threads,
+)
 from ..ir import (
     Refusal,
     body_names,
@@ -30,12 +39,10 @@ from ..ir import (
 )
 from ..ir.contractions import FEW_ROWS, read_contraction
 from ..ir.limits import ASSUMED_EXTENT
-from ..passes import Pass, PassContext
-from ..report.ops import op_of
+from ..report.records import Report
 from . import lane_sums, strided_sums
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
-_CONFIGURATION = "lowering_config"
 _PIPELINE = "VectorDistribute"
 _LANES = 32
 # What a lane reads at once.
@@ -56,7 +63,7 @@ _LEAST_SUM = 24
 _LEAST_LONG = 4096
 
 
-class ShortRows(Pass):
+class ShortRows(KernelsPass):
     """Has a workgroup reduce many rows at once where each is a head or less, as norms of Q and K
     do (Qwen3, Flux, ViT-22B).
 
@@ -80,65 +87,63 @@ class ShortRows(Pass):
     name = "attn-short-rows"
     summary = "CUDA: workgroups that reduce many short rows, or one of odd size"
     why = "IREE has a workgroup for each row of a head's norm"
-    phase = "executable-configurations"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for function in list(cuda_kernels(module)):
-            if few := _configure_few(function):
-                what = f"a workgroup of it multiplies {few} rows by what it reads, not one"
-                context.report.record(function, "fitted", what, rows=few)
-                changed = True
-            elif rows := _configure(function):
-                what = f"a workgroup of it reduces {rows.count} rows of {rows.size}, not one"
-                context.report.record(function, "fitted", what, rows=rows.count)
-                changed = True
-            elif subgroups := _configure_long(function):
-                what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
-                context.report.record(function, "fitted", what, subgroups=subgroups)
-                changed = True
-            elif _emit_sums(function, context, columns=True):
-                changed = True
-            elif threads := strided_sums.configure(function, _loops(function)):
-                what = f"its {threads} threads a workgroup read side by side what they sum"
-                context.report.record(function, "fitted", what, threads=threads)
-                changed = True
-            elif _emit_sums(function, context):
-                changed = True
-            elif size := _configure_odd(function):
-                what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
-                context.report.record(function, "fitted", what, rows=1)
-                changed = True
-        return changed
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        what, numbers = _fit(function)
+        if what:
+            report.record(function, "fitted", what, **numbers)
+        return bool(what)
 
 
-def _emit_sums(function: ir.Operation, context: PassContext, columns: bool = False) -> bool:
+def _fit(function: ir.Operation) -> tuple[str, dict[str, Any]]:
+    """Configures or lowers a kernel in the first way that is for it: what it does then, and the
+    numbers of that for the report; '' where it is left."""
+    if few := _configure_few(function):
+        return f"a workgroup of it multiplies {few} rows by what it reads, not one", {"rows": few}
+    if rows := _configure(function):
+        what = f"a workgroup of it reduces {rows.count} rows of {rows.size}, not one"
+        return what, {"rows": rows.count}
+    if subgroups := _configure_long(function):
+        what = f"{subgroups} subgroups of a workgroup have a row in registers, not one"
+        return what, {"subgroups": subgroups}
+    if sums := _emit_sums(function, columns=True):
+        return sums.words, {"threads": sums.threads}
+    if threads := strided_sums.configure(function, _loops(function)):
+        what = f"its {threads} threads a workgroup read side by side what they sum"
+        return what, {"threads": threads}
+    if sums := _emit_sums(function):
+        return sums.words, {"threads": sums.threads}
+    if size := _configure_odd(function):
+        what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
+        return what, {"rows": 1}
+    return "", {}
+
+
+def _emit_sums(function: ir.Operation, columns: bool = False) -> lane_sums.LaneSums | None:
     """Puts loops of ours in the place of a kernel's sums; not where a thread adds up few numbers,
     or along rows that IREE's lanes take in whole steps if they are not long, nor results, too. With
     `columns`, of what is summed down columns, or over several dims, and read again alone."""
     sums = lane_sums.read(function)
     if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
-        return False
+        return None
     row = sums.along and len(sums.summed) == 1 and not (sums.has_read_results or sums.open)
     if columns and (row or not sums.has_lines):
-        return False
+        return None
     if row and sums.count <= _LEAST_LONG and _has_whole_steps(sums.sums[0]):
-        return False
-    about, what = op_of(function), sums.words
+        return None
     sums.emit()
     info = printed.with_threads(function.attributes["translation_info"], sums.threads, _LANES)
     set_attribute(function, "translation_info", info)
     mark_lowered(function)
-    context.report.record(about, "fitted", what, threads=sums.threads)
-    return True
+    return sums
 
 
 def _has_whole_steps(op: ir.Operation) -> bool:
     """Whether IREE's lanes take a sum in whole steps."""
-    if _CONFIGURATION not in op.attributes:
+    if CONFIGURATION not in op.attributes:
         return False
-    steps = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
+    steps = printed.numbers(op.attributes[CONFIGURATION], "partial_reduction")
     sizes = loop_sizes(op)
     return bool(steps) and not any((sizes[at] or 0) % step for at, step in enumerate(steps) if step)
 
@@ -165,11 +170,10 @@ def _configure(function: ir.Operation) -> _Rows | None:
     2. where no dim of the op that cuts the work into workgroups has enough rows;
     3. where one of its ops has not just one loop along that dim.
     """
-    info = function.attributes["translation_info"]
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if not ops or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
+    ops = configured(function)
+    if not ops or not _has_one_subgroup(function) or not all(map(_takes_a_row, ops)):
         return None
-    roots = [op for op in ops if printed.numbers(op.attributes[_CONFIGURATION], "workgroup")]
+    roots = [op for op in ops if printed.numbers(op.attributes[CONFIGURATION], "workgroup")]
     loops = SharedLoops(function)
     along = _loop_over_rows(roots[0]) if len(roots) == 1 else None
     rows = None if along is None else _rows(roots[0], along, loops)
@@ -179,15 +183,13 @@ def _configure(function: ir.Operation) -> _Rows | None:
     if any(len(each) != 1 for each in places):
         return None
     for op, (place,) in zip(ops, places, strict=True):
-        set_attribute(op, _CONFIGURATION, _with_rows(op.attributes[_CONFIGURATION], place, rows))
-    size = [_LANES * rows.subgroups, 1, 1]
-    set_attribute(
-        function, "translation_info", printed.with_numbers(info, {"workgroup_size": lambda _: size})
-    )
+        reconfigure(op, _for_rows(place, rows))
+    set_threads(function, _LANES * rows.subgroups)
     return rows
 
 
-def _has_one_subgroup(info: ir.Attribute) -> bool:
+def _has_one_subgroup(function: ir.Operation) -> bool:
+    info = function.attributes["translation_info"]
     is_one = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
     return is_one and _PIPELINE in printed.pipeline(info)
 
@@ -197,7 +199,7 @@ def _takes_a_row(op: ir.Operation) -> bool:
     it."""
     if op.name != "linalg.generic" or not loop_sizes(op):
         return False  # windows are read at sums of loops
-    config = op.attributes[_CONFIGURATION]
+    config = op.attributes[CONFIGURATION]
     rank = maps.num_dims(op.attributes["indexing_maps"])
     outer, dims = [1] * (rank - 1), list(range(rank))
     lanes, subgroups = (printed.numbers(config, name) for name in ("lane_basis", "subgroup_basis"))
@@ -224,7 +226,7 @@ def _rows(op: ir.Operation, along: int, loops: SharedLoops) -> _Rows | None:
     sizes = loop_sizes(op)
     row = len(sizes) - 1
     size, number = sizes[row], sizes[along]
-    parts = printed.numbers(op.attributes[_CONFIGURATION], "partial_reduction")
+    parts = printed.numbers(op.attributes[CONFIGURATION], "partial_reduction")
     if not size or not number or parts[-1:] != [size]:
         return None
     stored = [value for value in loops.tensors(op, row) if is_in_memory(value)]
@@ -247,20 +249,19 @@ def _powers(most: int) -> list[int]:
     return [1 << at for at in range(most.bit_length())]
 
 
-def _with_rows(configuration: ir.Attribute, place: int, rows: _Rows) -> str:
-    """The configuration of an op that takes rows along its loop `place`."""
+def _for_rows(place: int, rows: _Rows) -> dict[str, Callable[[list[Any]], list[Any]]]:
+    """What changes in the configuration of an op that takes rows along its loop `place`."""
 
     def put(numbers: Sequence[int], at_place: int, last: int) -> list[int]:
         return [*numbers[:place], at_place, *numbers[place + 1 : -1], last]
 
     # A basis is (counts, dims), a tile has a size a dim.
-    changes = {
+    return {
         "lane_basis": lambda basis: [put(basis[0], _LANES // rows.lanes, rows.lanes), basis[1]],
         "subgroup_basis": lambda basis: [put(basis[0], rows.subgroups, 1), basis[1]],
         "thread": lambda tile: put(tile, 1, rows.width),
         "workgroup": lambda tile: put(tile, rows.count, 0),
     }
-    return printed.with_numbers(configuration, changes)
 
 
 # Long rows ----------------------------------------------------------------------------------------
@@ -275,12 +276,11 @@ def _configure_long(function: ir.Operation) -> int:
        and is done;
     2. where no number of subgroups that lanes can add up takes a whole row.
     """
-    info = function.attributes["translation_info"]
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if len(ops) < 2 or not _has_one_subgroup(info) or not all(map(_takes_a_row, ops)):
+    ops = configured(function)
+    if len(ops) < 2 or not _has_one_subgroup(function) or not all(map(_takes_a_row, ops)):
         return 0
     sizes = {loop_sizes(op)[len(loop_sizes(op)) - 1] for op in ops}
-    widths = {printed.numbers(op.attributes[_CONFIGURATION], "thread")[-1] for op in ops}
+    widths = {printed.numbers(op.attributes[CONFIGURATION], "thread")[-1] for op in ops}
     if len(sizes) != 1 or len(widths) != 1:
         return 0
     (size,), (width,) = sizes, widths
@@ -297,11 +297,8 @@ def _configure_long(function: ir.Operation) -> int:
         "serial": lambda steps: [*steps[:-1], size],
     }
     for op in ops:
-        changed = printed.with_numbers(op.attributes[_CONFIGURATION], changes)
-        set_attribute(op, _CONFIGURATION, changed)
-    threads = [_LANES * subgroups, 1, 1]
-    info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
-    set_attribute(function, "translation_info", info)
+        reconfigure(op, changes)
+    set_threads(function, _LANES * subgroups)
     return subgroups
 
 
@@ -317,10 +314,10 @@ def _configure_few(function: ir.Operation) -> int:
     3. where its rows are all the same, of a factor without them (a query that a model learns,
        repeated): IREE 3.13 fails to distribute several.
     """
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    if len(ops) != 1 or not _has_one_subgroup(function.attributes["translation_info"]):
+    ops = configured(function)
+    if len(ops) != 1 or not _has_one_subgroup(function):
         return 0
-    facts, config = read_contraction(ops[0]), ops[0].attributes[_CONFIGURATION]
+    facts, config = read_contraction(ops[0]), ops[0].attributes[CONFIGURATION]
     if facts is None or not _takes_a_row(ops[0]):
         return 0
     if not {*facts.kept} <= {*facts.left, *facts.right}:
@@ -332,8 +329,7 @@ def _configure_few(function: ir.Operation) -> int:
         rows = product([facts.sizes[loop] for loop in side])
         if isinstance(rows, int) and 1 < rows <= FEW_ROWS:
             whole = [facts.sizes[loop] if loop in side else size for loop, size in enumerate(tile)]
-            changed = printed.with_numbers(config, {"workgroup": lambda _, whole=whole: whole})
-            set_attribute(ops[0], _CONFIGURATION, changed)
+            reconfigure(ops[0], {"workgroup": lambda _, whole=whole: whole})
             return rows
     return 0
 
@@ -354,7 +350,7 @@ def _configure_odd(function: ir.Operation) -> int:
     3. where what is summed is a result, too: IREE 3.13 cannot bufferize the masked tiles of both.
     """
     ops = _loops(function)
-    roots = [op for op in ops if _CONFIGURATION in op.attributes]
+    roots = [op for op in ops if CONFIGURATION in op.attributes]
     if len(roots) != 1 or not (_is_a_threads(roots[0]) or _is_one_by_one(roots[0])):
         return 0
     (root,), loops = roots, SharedLoops(function)
@@ -382,13 +378,8 @@ def _configure_odd(function: ir.Operation) -> int:
         if reduces(op) or is_in_memory(op.results[0]):
             rank = maps.num_dims(op.attributes["indexing_maps"])
             text = _of_a_workgroup(rank, reduces(op), op == root, width, subgroups)
-            set_attribute(op, _CONFIGURATION, text)
-    info = printed.with_pipeline(
-        function.attributes["translation_info"], f"#iree_gpu.pipeline<{_PIPELINE}>"
-    )
-    threads = [_LANES * subgroups, 1, 1]
-    info = printed.with_numbers(info, {"workgroup_size": lambda _: threads})
-    set_attribute(function, "translation_info", info)
+            set_attribute(op, CONFIGURATION, text)
+    set_threads(function, _LANES * subgroups, _PIPELINE)
     return size
 
 
@@ -420,7 +411,7 @@ def _loops(function: ir.Operation) -> list[ir.Operation]:
 def _is_a_threads(op: ir.Operation) -> bool:
     """Whether a thread reduces each row of a generic, along its last loop; not of a product, whose
     factors have loops of their own."""
-    config = op.attributes[_CONFIGURATION]
+    config = op.attributes[CONFIGURATION]
     thread, steps = (printed.numbers(config, name) for name in ("thread", _REDUCES_LAST))
     if op.name != "linalg.generic" or not thread or not steps:
         return False
@@ -439,7 +430,7 @@ def _is_a_threads(op: ir.Operation) -> bool:
 
 def _is_one_by_one(op: ir.Operation) -> bool:
     """Whether threads make one element each of an elementwise generic."""
-    thread = printed.numbers(op.attributes[_CONFIGURATION], "thread")
+    thread = printed.numbers(op.attributes[CONFIGURATION], "thread")
     return _is_elementwise(op) and {*thread} == {1}
 
 

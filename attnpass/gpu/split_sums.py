@@ -18,6 +18,7 @@ from ..ir import (
     iterator_kinds,
     loop_sizes,
     maps,
+    reached,
     reduces,
     scalar_number,
     sizes_of,
@@ -130,16 +131,12 @@ def _is_read_again(value: ir.Value) -> bool:
 
 def _is_of_product(value: ir.Value) -> bool:
     """Whether elementwise ops and reshapes make a value of a product."""
-    left, seen = [value], {value}
-    while left:
-        op = defining_op(left.pop())
-        if is_contraction(op):
-            return True
-        if op is not None and _passes(op):
-            new = set(op.operands) - seen
-            seen |= new
-            left += new
-    return False
+
+    def read(value: ir.Value) -> list[ir.Value]:
+        op = defining_op(value)
+        return list(op.operands) if op is not None and _passes(op) else []
+
+    return any(is_contraction(defining_op(one)) for one in reached([value], read))
 
 
 def _is_for_product(value: ir.Value, steps: int = 8) -> bool:

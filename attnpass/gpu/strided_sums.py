@@ -14,6 +14,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from ..codegen.kernel import CONFIGURATION, set_threads
 from ..ir import (
     body_names,
     element_bytes,
@@ -28,8 +29,7 @@ from ..ir import (
 from ..ir.contractions import shares_factors
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
-_CONFIGURATION, _REDUCTION = "lowering_config", "reduction"
-_PIPELINE = "#iree_gpu.pipeline<VectorDistribute>"
+_REDUCTION, _PIPELINE = "reduction", "VectorDistribute"
 _LANES = 32
 # What a lane reads at once, and how often before it adds up.
 _READ_BYTES, _READS = 16, 4
@@ -96,11 +96,8 @@ def configure(function: ir.Operation, ops: Sequence[ir.Operation]) -> int:
                 iterator_kinds(root),
                 reduces(op),
             )
-            set_attribute(op, _CONFIGURATION, text)
-    info = printed.with_pipeline(function.attributes["translation_info"], _PIPELINE)
-    size = [plan.threads, 1, 1]
-    info = printed.with_numbers(info, {"workgroup_size": lambda _: size})
-    set_attribute(function, "translation_info", info)
+            set_attribute(op, CONFIGURATION, text)
+    set_threads(function, plan.threads, _PIPELINE)
     return plan.threads
 
 
@@ -110,9 +107,9 @@ def _owner(places: Sequence[Sequence[int]], at: int) -> int:
 
 
 def _numbers(op: ir.Operation, name: str) -> list[Any]:
-    if _CONFIGURATION not in op.attributes:
+    if CONFIGURATION not in op.attributes:
         return []
-    return printed.numbers(op.attributes[_CONFIGURATION], name)
+    return printed.numbers(op.attributes[CONFIGURATION], name)
 
 
 def _is_plain(op: ir.Operation) -> bool:

@@ -28,9 +28,7 @@ class Builder(ScalarBuilder):
             return value
         sizes = sizes_of(value)
         init = self.empty([sizes[dim] for dim in permutation], element_type(value))
-        attributes = {
-            "permutation": ir.DenseI64ArrayAttr.get(list(permutation), self.anchor.context)
-        }
+        attributes = {"permutation": self.integers(*permutation)}
         op = self.create("linalg.transpose", [init.type], [value, init], attributes, regions=1)
         fill_builtin_region(op)
         return op.results[0]
@@ -49,10 +47,8 @@ class Builder(ScalarBuilder):
     def softmax(self, value: ir.Value) -> ir.Value:
         """`linalg.softmax` over the last dim."""
         init = self.empty(sizes_of(value), element_type(value))
-        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
-        last = ir.IntegerAttr.get(i64, len(ranked_shape(value)) - 1)
-        operands = [value, init]
-        return self.create("linalg.softmax", [init.type], operands, {"dimension": last}).results[0]
+        last = {"dimension": self.integer(len(ranked_shape(value)) - 1)}
+        return self.create("linalg.softmax", [init.type], [value, init], last).results[0]
 
     def generic(
         self,
@@ -70,7 +66,7 @@ class Builder(ScalarBuilder):
         loops = 1 + max((dim for m in positions for dim in m if dim is not None), default=-1)
         kept = {dim for m in positions[len(inputs) :] for dim in m}
         kinds = ["parallel" if loop in kept else "reduction" for loop in range(loops)]
-        attributes: dict[str, ir.Attribute] = {
+        attributes = {
             "indexing_maps": maps.maps_attribute(loops, positions),
             "iterator_types": printed.iterators(kinds),
             "operandSegmentSizes": self.segments(len(inputs), len(inits)),
@@ -236,9 +232,9 @@ class Builder(ScalarBuilder):
                 return inner
         dynamic = [self.size(size) for size in sizes if not isinstance(size, int)]
         static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
-        attributes: dict[str, ir.Attribute] = {
+        attributes = {
             "reassociation": self._reassociation(groups),
-            "static_output_shape": ir.DenseI64ArrayAttr.get(static, self.anchor.context),
+            "static_output_shape": self.integers(*static),
         }
         operands = [value, *dynamic]
         return self.create("tensor.expand_shape", [result], operands, attributes).results[0]
@@ -283,9 +279,7 @@ class Builder(ScalarBuilder):
         whole = [*shape[:dim], joined, *shape[dim + 1 :]]
         known = [DYNAMIC if size is None else size for size in whole]
         kind = self.tensor_type(known, element_type(values[0]))
-        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
-        attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(i64, dim)}
-        return self.create("tensor.concat", [kind], values, attributes).results[0]
+        return self.create("tensor.concat", [kind], values, {"dim": self.integer(dim)}).results[0]
 
     def extract_slice(
         self, value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]
@@ -312,7 +306,7 @@ class Builder(ScalarBuilder):
         offsets = list(op.attributes["static_offsets"])
         offsets[dim] -= low
         attributes = copied_attributes(op)
-        attributes["static_offsets"] = ir.DenseI64ArrayAttr.get(offsets, self.anchor.context)
+        attributes["static_offsets"] = self.integers(*offsets)
         operands = [source, *list(op.operands)[1:]]
         return self.create(op.name, [op.results[0].type], operands, attributes).results[0]
 
@@ -358,29 +352,25 @@ class Builder(ScalarBuilder):
     ) -> ir.Operation:
         """An op with lists of numbers, as attributes `static_<name>` where they are known and as
         operands where they are not."""
-        context = self.anchor.context
         attributes: dict[str, ir.Attribute] = {}
         given, segments = [*operands], [1] * len(operands)
         for which, sizes in lists.items():
             static = [size if isinstance(size, int) else DYNAMIC for size in sizes]
-            attributes[f"static_{which}"] = ir.DenseI64ArrayAttr.get(static, context)
+            attributes[f"static_{which}"] = self.integers(*static)
             unknown = [size for size in sizes if not isinstance(size, int)]
             given += [one if isinstance(one, ir.Value) else self.size(one) for one in unknown]
             segments.append(len(unknown))
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, context)
+        attributes["operandSegmentSizes"] = self.segments(*segments)
         return self.create(name, [result], given, attributes, regions=regions)
 
-    def segments(self, inputs: int, outputs: int, *others: int) -> ir.Attribute:
-        """`operandSegmentSizes` of a destination-style op, with the numbers of other operands."""
-        return ir.DenseI32ArrayAttr.get([inputs, outputs, *others], self.anchor.context)
+    def segments(self, *counts: int) -> ir.Attribute:
+        """`operandSegmentSizes`: the numbers of inputs, of outputs and of other operands."""
+        return ir.DenseI32ArrayAttr.get(counts, self.anchor.context)
 
     def _reassociation(self, groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
-        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
-        rows = [
-            ir.ArrayAttr.get([ir.IntegerAttr.get(i64, dim) for dim in group], self.anchor.context)
-            for group in groups
-        ]
-        return ir.ArrayAttr.get(rows, self.anchor.context)
+        context = self.anchor.context
+        rows = [ir.ArrayAttr.get([*map(self.integer, group)], context) for group in groups]
+        return ir.ArrayAttr.get(rows, context)
 
 
 def fill_builtin_region(op: ir.Operation) -> None:

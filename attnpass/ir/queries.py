@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from iree.compiler import ir
 
 from . import maps, printed
 from .types import ranked_shape
+
+Node = TypeVar("Node")
 
 
 def defining_op(value: ir.Value) -> ir.Operation | None:
@@ -63,6 +66,23 @@ def readers_behind(
             yield from readers_behind(user.results[0], through)
         elif user.name != "tensor.dim":
             yield user
+
+
+def reached(starts: Iterable[Node], further: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """`starts`, what `further` gives of each, and so on, each once, the last that was given first.
+    Nothing further is asked of one that the reader stops at."""
+    waiting, seen = [*starts], set[Node]()
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            yield one
+            waiting += further(one)
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The last op of a block."""
+    return block.operations[len(block.operations) - 1].operation
 
 
 def next_op(op: ir.Operation) -> ir.Operation:

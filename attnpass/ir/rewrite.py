@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -22,6 +22,13 @@ def replace_reads(value: ir.Value, new: ir.Value) -> None:
     for use in list(value.uses):
         if use.owner.operation.name != "tensor.dim":
             use.owner.operation.operands[use.operand_number] = new
+
+
+def replace_operand(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:
+    """Makes an op read `new` where it reads `old`."""
+    for number, operand in enumerate(op.operands):
+        if operand == old:
+            op.operands[number] = new
 
 
 class StandIn:
@@ -53,7 +60,9 @@ class StandIn:
         self._op.erase()
 
 
-def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> ir.Operation:
+def put_in_place(
+    op: ir.Operation, name: str, attributes: Mapping[str, ir.Attribute]
+) -> ir.Operation:
     """Gives the users of `op` an op of another name with these attributes, on the same operands and
     with the same body."""
     kinds = [result.type for result in op.results]
@@ -62,6 +71,14 @@ def put_in_place(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute
     for old, value in zip(op.results, new.results, strict=True):
         old.replace_all_uses_with(value)
     return new
+
+
+def replace_op(op: ir.Operation, *values: ir.Value) -> None:
+    """Gives the users of an op these values for its first results, the others of which have no
+    users, and erases it; its handle must not be used again."""
+    for old, new in zip(op.results, values, strict=False):
+        old.replace_all_uses_with(new)
+    erase(op)
 
 
 def erase_dead(ops: Iterable[ir.Operation]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 from iree.compiler import ir
@@ -90,18 +90,26 @@ class ScalarBuilder:
         name: str,
         results: Sequence[ir.Type],
         operands: Sequence[ir.Value],
-        attributes: dict[str, ir.Attribute] | None = None,
+        attributes: Mapping[str, ir.Attribute] | None = None,
         regions: int = 0,
     ) -> ir.Operation:
         return ir.Operation.create(
             name,
             results=results,
             operands=operands,
-            attributes=attributes or {},
+            attributes=dict(attributes or {}),
             regions=regions,
             ip=ir.InsertionPoint(self.anchor),
             loc=self.location,
         )
+
+    def integer(self, number: int, bits: int = 64) -> ir.IntegerAttr:
+        """An attribute that is a number of so many bits."""
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits, self.anchor.context), number)
+
+    def integers(self, *numbers: int) -> ir.Attribute:
+        """An attribute that is an array of numbers of 64 bits."""
+        return ir.DenseI64ArrayAttr.get(numbers, self.anchor.context)
 
     def apply(self, name: str, first: ir.Value, *others: ir.Value | float) -> ir.Value:
         """An op such as `arith.addf` of values of one type, which its result has; numbers become
@@ -187,10 +195,8 @@ class ScalarBuilder:
 
     def loop_index(self, loop: int) -> ir.Value:
         """`linalg.index`, for the body of a linalg op."""
-        i64 = ir.IntegerType.get_signless(64, self.anchor.context)
-        attributes: dict[str, ir.Attribute] = {"dim": ir.IntegerAttr.get(i64, loop)}
         index = ir.IndexType.get(self.anchor.context)
-        return self.create("linalg.index", [index], [], attributes).results[0]
+        return self.create("linalg.index", [index], [], {"dim": self.integer(loop)}).results[0]
 
     def to_index(self, scalar: ir.Value) -> ir.Value:
         """An integer as an index."""
@@ -213,10 +219,9 @@ class ScalarBuilder:
     def _compare(
         self, name: str, predicate: int, left: ir.Value, right: ir.Value | float
     ) -> ir.Value:
-        i64, i1 = (ir.IntegerType.get_signless(bits, self.anchor.context) for bits in (64, 1))
-        attributes: dict[str, ir.Attribute] = {"predicate": ir.IntegerAttr.get(i64, predicate)}
-        operands = self._all_values(left, right)
-        return self.create(name, [with_element(left.type, i1)], operands, attributes).results[0]
+        kind = with_element(left.type, ir.IntegerType.get_signless(1, self.anchor.context))
+        attributes = {"predicate": self.integer(predicate)}
+        return self.create(name, [kind], self._all_values(left, right), attributes).results[0]
 
     def select(self, condition: ir.Value, true: ir.Value, false: ir.Value) -> ir.Value:
         """`arith.select` of two values of the same type."""

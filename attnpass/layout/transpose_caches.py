@@ -28,6 +28,7 @@ from ..ir import (
     maps,
     next_op,
     ranked_shape,
+    reached,
     reduces,
 )
 from ..ir.views import SLICE, WHOLE
@@ -232,18 +233,13 @@ def find_missed(
 
 def _arguments_behind(value: ir.Value) -> list[ir.Value]:
     """The tensor arguments of the function that `value` takes elements of."""
-    found, seen, stack = [], set[ir.Value](), [value]
-    while stack:
-        value = stack.pop()
-        if value in seen or not is_ranked_tensor(value):
-            continue
-        seen.add(value)
+
+    def below(value: ir.Value) -> list[ir.Value]:
         op = defining_op(value)
-        if argument_number(value) is not None:
-            found.append(value)
-        elif op is not None and not _computes(op):
-            stack += _all_operands(op)
-    return found
+        taken = [] if op is None or _computes(op) else _all_operands(op)
+        return [operand for operand in taken if is_ranked_tensor(operand)]
+
+    return [one for one in reached([value], below) if argument_number(one) is not None]
 
 
 def _all_operands(op: ir.Operation) -> list[ir.Value]:
@@ -309,21 +305,14 @@ def _order(layout: Layout) -> tuple[int, ...] | None:
 
 def _is_updated(argument: ir.Value, result: ir.Value) -> bool:
     """Whether `result` is `argument` with some of it written, added or taken out."""
-    if not _may_be_one(argument, result):
-        return False
-    seen: set[ir.Value] = set()
-    stack = [result]
-    while stack:
-        value = stack.pop()
-        if value == argument:
-            return True
+
+    def before(value: ir.Value) -> list[ir.Value]:
         op = defining_op(value)
-        if value in seen or op is None or op.name not in _UPDATES:
-            continue
-        seen.add(value)
-        if not reduces(op):
-            stack += [x for x in op.operands if is_ranked_tensor(x)]
-    return False
+        if op is None or op.name not in _UPDATES or reduces(op):
+            return []
+        return [operand for operand in op.operands if is_ranked_tensor(operand)]
+
+    return _may_be_one(argument, result) and argument in reached([result], before)
 
 
 def _computes(op: ir.Operation) -> bool:

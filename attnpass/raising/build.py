@@ -84,9 +84,7 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
         positions.append(loops.places(dims))
     results = _results(build, written, loops)
     positions += [loops.places(dims) for dims, _ in results]
-    attributes: dict[str, ir.Attribute] = {
-        "indexing_maps": maps.maps_attribute(len(loops.all()), positions)
-    }
+    attributes = {"indexing_maps": maps.maps_attribute(len(loops.all()), positions)}
     starts = [start for _, start in results]
     op = attention_op(build, [*inputs, *starts], len(starts), attributes)
     fill_score(op, f32, lambda inner, given: _score(inner, given, functions, factor))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, body_names, body_ops, collect, printed, remove_attributes, symbol_name
+from ..ir import (
+    Builder,
+    body_names,
+    body_ops,
+    collect,
+    printed,
+    remove_attributes,
+    symbol_name,
+    terminator,
+)
 from ..passes import Pass, PassContext
 
 _FLEX = "torch.hop_flex_attention"
@@ -69,8 +78,8 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
     *steps, last = [inner.operation for inner in other.operations]
     if any(len(step.regions) for step in steps):
         return False
-    terminator = list(own.operations)[-1].operation
-    build, made = Builder(terminator), terminator.operands[0]
+    end = terminator(own)
+    build, made = Builder(end), end.operands[0]
     # No score function: the import makes the mask all there is, and fails on more.
     if made == own.arguments[0]:
         return False
@@ -85,7 +94,7 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
     low = build.create("torch.constant.float", [ir.Type.parse("!torch.float")], [], number)
     operands = [values.get(seen, seen), made, low.results[0]]
     hidden = build.create("torch.aten.where.ScalarOther", [made.type], operands)
-    terminator.operands[0] = hidden.results[0]
+    end.operands[0] = hidden.results[0]
     return True
 
 

@@ -64,7 +64,7 @@ def generalize(op: ir.Operation) -> ir.Operation:
     assert result is not None, "the maps of a contraction are projected permutations"
     loops = range(maps.num_dims(attribute))
     kinds = ["parallel" if loop in result[-1] else "reduction" for loop in loops]
-    attributes: dict[str, ir.Attribute] = {
+    attributes = {
         "indexing_maps": attribute,
         "iterator_types": printed.iterators(kinds),
         "operandSegmentSizes": op.attributes["operandSegmentSizes"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, is_ranked_tensor, printed, sizes_of
+from ..ir import Builder, defining_op, is_ranked_tensor, printed, reached, sizes_of, terminator
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
@@ -69,25 +69,21 @@ def is_handed_on(value: ir.Value) -> bool:
 def held(value: ir.Value) -> list[ir.Operation]:
     """The loads of globals and the constants that a value may be, where it can be nothing else:
     branches and loops hand it on as it is. None of them where something computes it."""
-    left, seen, found = [value], set[ir.Value](), list[ir.Operation]()
-    while left:
-        one = behind_barriers(left.pop())
-        if one in seen:
-            continue
-        seen.add(one)
+    found: list[ir.Operation] = []
+    further = lambda one: map(behind_barriers, _sources(one))  # noqa: E731
+    for one in reached([behind_barriers(value)], further):
         made = defining_op(one)
         if made is not None and made.name in (LOAD, _CONSTANT):
             found.append(made)
-        elif sources := _sources(one, made):
-            left += sources
-        else:
+        elif not _sources(one):
             return []
     return found
 
 
-def _sources(value: ir.Value, made: ir.Operation | None) -> list[ir.Value]:
+def _sources(value: ir.Value) -> list[ir.Value]:
     """What a result of a branch or a loop, or what a loop hands to its body, may be; nothing for
     another value."""
+    made = defining_op(value)
     if made is not None:
         number = ir.OpResult(value).result_number
         if made.name == _BRANCH:
@@ -108,5 +104,4 @@ def _sources(value: ir.Value, made: ir.Operation | None) -> list[ir.Value]:
 
 def _end(region: ir.Region) -> ir.Operation:
     """The terminator of a region of one block."""
-    block = region.blocks[0]
-    return block.operations[len(block.operations) - 1].operation
+    return terminator(region.blocks[0])

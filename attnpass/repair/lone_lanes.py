@@ -7,19 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from ..codegen.kernel import cuda_kernels
+from ..codegen.kernel import CONFIGURATION, KernelsPass, configured
 from ..ir import collect, printed, set_attribute
-from ..passes import Pass, PassContext
 from ..report.records import Report
 
-_CONFIGURATION, _PRODUCTS = "lowering_config", "decomposition_config"
+_PRODUCTS = "decomposition_config"
 # The second product of attention, of weights and values.
 _OF_VALUES = "pv_attrs"
 _PARTS = "partial_reduction"
 _TILES = (_PARTS, "reduction", "serial")
 
 
-class LoneLanes(Pass):
+class LoneLanes(KernelsPass):
     """Gives kernels that IREE configures for more subgroups along a summed dim than each has lanes
     there fewer subgroups, and fewer terms at a time.
 
@@ -33,38 +32,33 @@ class LoneLanes(Pass):
 
     name = "attn-lone-lanes"
     summary = "CUDA: sums over no more subgroups than IREE adds up"
-    phase = "executable-configurations"
     mends = "sums over few numbers, and attention, lack terms on CUDA"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return any([_mend(one, context.report) for one in cuda_kernels(module)])
-
-
-def _mend(function: ir.Operation, report: Report) -> bool:
-    factor = _mend_reduction(function) or _mend_attention(function)
-    if not factor:
-        return False
-    info = printed.with_numbers(
-        function.attributes["translation_info"],
-        {"workgroup_size": lambda size: [size[0] // factor, *size[1:]]},
-    )
-    set_attribute(function, "translation_info", info)
-    report.record(
-        function,
-        "repaired",
-        f"it has one in {factor} of the subgroups of IREE's own configuration: with more along "
-        "what it sums over than lanes there IREE 3.13 makes wrong numbers",
-        factor=factor,
-    )
-    return True
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        factor = _mend_reduction(function) or _mend_attention(function)
+        if not factor:
+            return False
+        info = printed.with_numbers(
+            function.attributes["translation_info"],
+            {"workgroup_size": lambda size: [size[0] // factor, *size[1:]]},
+        )
+        set_attribute(function, "translation_info", info)
+        report.record(
+            function,
+            "repaired",
+            f"it has one in {factor} of the subgroups of IREE's own configuration: with more along "
+            "what it sums over than lanes there IREE 3.13 makes wrong numbers",
+            factor=factor,
+        )
+        return True
 
 
 def _mend_reduction(function: ir.Operation) -> int:
     """Case 1: by how much the subgroups of a kernel without attention were too many; 0 where it is
     left."""
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    configurations = [op.attributes[_CONFIGURATION] for op in ops]
+    ops = configured(function)
+    configurations = [op.attributes[CONFIGURATION] for op in ops]
     size = printed.numbers(function.attributes["translation_info"], "workgroup_size")
     subgroups = {math.prod(_first(each, "subgroup_basis")) for each in configurations}
     if size[1:] != [1, 1] or not any(printed.lists(each, _PARTS) for each in configurations):
@@ -74,7 +68,7 @@ def _mend_reduction(function: ir.Operation) -> int:
     for op, each in zip(ops, configurations, strict=True):
         counts = dict(enumerate(_first(each, "subgroup_basis")))
         fewer = _with_fewer_subgroups(each, counts)
-        set_attribute(op, _CONFIGURATION, _with_fewer_terms(fewer, counts, _TILES))
+        set_attribute(op, CONFIGURATION, _with_fewer_terms(fewer, counts, _TILES))
     return subgroups.pop()
 
 
@@ -92,11 +86,11 @@ def _mend_attention(function: ir.Operation) -> int:
     """Case 2: by how much the subgroups of an attention kernel were too many; 0 where it is
     left."""
     attentions = collect(function, lambda op: op.name == "iree_linalg_ext.online_attention")
-    configured = [op for op in attentions if {_PRODUCTS, _CONFIGURATION} <= {*op.attributes}]
-    if len(attentions) != 1 or not configured:
+    found = [op for op in attentions if {_PRODUCTS, CONFIGURATION} <= {*op.attributes}]
+    if len(attentions) != 1 or not found:
         return 0
-    (op,) = configured
-    products, steps = op.attributes[_PRODUCTS], op.attributes[_CONFIGURATION]
+    (op,) = found
+    products, steps = op.attributes[_PRODUCTS], op.attributes[CONFIGURATION]
     fewer = _too_many(products, steps)
     if not fewer:
         return 0
@@ -104,7 +98,7 @@ def _mend_attention(function: ir.Operation) -> int:
     by_basis = dict(fewer)
     by_dim = {keys + number: factor for number, (_, factor) in enumerate(fewer)}
     set_attribute(op, _PRODUCTS, _with_fewer_subgroups(products, by_basis))
-    set_attribute(op, _CONFIGURATION, _with_fewer_terms(steps, by_dim, (_PARTS,)))
+    set_attribute(op, CONFIGURATION, _with_fewer_terms(steps, by_dim, (_PARTS,)))
     return math.prod(by_basis.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, is_ranked_tensor
+from ..ir import Builder, is_ranked_tensor, terminator
 from ..ir.attributes import copied_attributes
 from ..ir.regions import move_ops
 from ..ir.rewrite import erase
@@ -42,7 +42,7 @@ class LoopCarried(OpPass):
 
     def change(self, op: ir.Operation) -> str:
         test, step = (region.blocks[0] for region in op.regions)
-        pairs = _pairs(test, _end(test))
+        pairs = _pairs(test, terminator(test))
         missing = [op.results[j].type for i, j in pairs if i is None and j is not None]
         if not all(_has_zero(kind) for kind in missing):
             return ""
@@ -91,7 +91,7 @@ def _fill_test(new: ir.Operation, test: ir.Block, pairs: Sequence[_Pair]) -> Non
         if i is not None:
             test.arguments[i].replace_all_uses_with(argument)
     move_ops(test, block)
-    end = _end(block)
+    end = terminator(block)
     build, (condition, *given) = Builder(end), list(end.operands)
     handed = []
     for (i, j), argument in zip(pairs, block.arguments, strict=True):
@@ -109,7 +109,7 @@ def _fill_step(new: ir.Operation, step: ir.Block, pairs: Sequence[_Pair]) -> Non
         if j is not None:
             step.arguments[j].replace_all_uses_with(argument)
     move_ops(step, block)
-    end = _end(block)
+    end = terminator(block)
     build, given = Builder(end), list(end.operands)
     for (_, j), argument in zip(pairs, block.arguments, strict=True):
         if j is None:
@@ -120,10 +120,6 @@ def _fill_step(new: ir.Operation, step: ir.Block, pairs: Sequence[_Pair]) -> Non
     ]
     build.create(end.name, [], values)
     erase(end)
-
-
-def _end(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
 
 
 def _has_zero(kind: ir.Type) -> bool:

@@ -6,7 +6,7 @@ import struct
 
 from iree.compiler import ir
 
-from ..ir import collect, users
+from ..ir import collect, replace_operand, users
 from ..ir.printed import torch_element
 from ..ir.rewrite import erase_unused
 from ..ir.torch_ops import TorchBuilder
@@ -42,9 +42,7 @@ class NearestNumbers(Pass):
                 continue
             rounded = TorchBuilder(op).real(near)
             for reader in readers:
-                for place, operand in enumerate(reader.operands):
-                    if operand == op.results[0]:
-                        reader.operands[place] = rounded
+                replace_operand(reader, op.results[0], rounded)
             changed.append(op)
         if changed:
             why = "its numbers are the nearest of f32: IREE 3.13 cuts those of f64"

@@ -13,9 +13,8 @@ from iree.compiler import ir
 
 from ..attention.facts import OP_NAMES
 from ..codegen import ptx
-from ..codegen.kernel import cuda_kernels, rewrite_lowered
+from ..codegen.kernel import KernelsPass, rewrite_lowered
 from ..ir import Builder, collect, defining_op, maps
-from ..passes import Pass, PassContext
 from ..report.ops import Op, op_of
 from ..report.records import Report
 
@@ -65,7 +64,7 @@ def order_products(function: ir.Operation) -> Ordered:
     return Ordered(loops, sums)
 
 
-class OrderProducts(Pass):
+class OrderProducts(KernelsPass):
     """Lowers CUDA kernels of attention that hold products which IREE 3.13 gets wrong: of loops in
     another order than the result's dims, and of several summed dims that the factors have in
     different orders. Other kernels are left for IREE to lower.
@@ -74,28 +73,20 @@ class OrderProducts(Pass):
     name = "attn-order-products"
     summary = "CUDA: products whose summed dims IREE pairs by their places"
     why = "IREE pairs summed dims by their places; in kernels left so far"
-    phase = "executable-configurations"
     mends = "products multiply the wrong numbers where dims are in other orders"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = [one for one in cuda_kernels(module) if _holds_attention(one)]
-        return any([_mend(function, context.report) for function in found])
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        if not collect(function, lambda op: op.name in OP_NAMES):
+            return False
+        kernel = op_of(function)
 
+        def order(lowered: ir.Operation) -> bool:
+            products = order_products(lowered)
+            products.tell(kernel, report)
+            return bool(products)
 
-def _holds_attention(function: ir.Operation) -> bool:
-    return bool(collect(function, lambda op: op.name in OP_NAMES))
-
-
-def _mend(function: ir.Operation, report: Report) -> bool:
-    kernel = op_of(function)
-
-    def order(lowered: ir.Operation) -> bool:
-        products = order_products(lowered)
-        products.tell(kernel, report)
-        return bool(products)
-
-    return rewrite_lowered(function, report, order)
+        return rewrite_lowered(function, report, order)
 
 
 def _order_loops(op: ir.Operation) -> bool:

@@ -28,8 +28,10 @@ from ..ir import (
     is_inside,
     is_ranked_tensor,
     ranked_shape,
+    reached,
     sizes_of,
     symbol_name,
+    terminator,
     users,
 )
 from ..ir.builder import fill_builtin_region
@@ -59,7 +61,7 @@ def keep_returned(module: ir.Operation) -> list[str]:
     names = []
     for function in collect(module, lambda op: op.name == "util.func"):
         for block in function.regions[0].blocks if function.regions else ():
-            end = block.operations[len(block.operations) - 1].operation
+            end = terminator(block)
             for number, value in enumerate(end.operands):
                 imported = _written_import(value) if end.name == "util.return" else None
                 if imported is not None:
@@ -77,8 +79,7 @@ def keep_outside(module: ir.Operation) -> list[ir.Operation]:
         for value in _targets(write):
             body = _body_around(write, value)
             if body is not None:
-                end = body.operations[len(body.operations) - 1].operation
-                barred(Builder(end), value)
+                barred(Builder(terminator(body)), value)
                 found.append(body.owner.operation)
     return list(dict.fromkeys(found))
 
@@ -120,21 +121,18 @@ def _is_own(end: ir.Operation, outer: ir.Operation, number: int) -> bool:
 def _is_written_then(op: ir.Operation, number: int) -> bool:
     """Whether what a loop begins with, or the end of a block hands on, is written in place by what
     it is handed to."""
-    left, seen = _handed_to(op, number), set[ir.Value]()
-    while left:
-        value = left.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if is_written(value):
-            return True
+
+    def handed(value: ir.Value) -> list[ir.Value]:
+        found: list[ir.Value] = []
         for use in value.uses:
             user = use.owner.operation
             if user.name in IN_PLACE:
-                left.append(user.results[0])
+                found.append(user.results[0])
             elif user.name in (*LOOPS, *ENDS):
-                left += _handed_to(user, use.operand_number)
-    return False
+                found += _handed_to(user, use.operand_number)
+        return found
+
+    return any(map(is_written, reached(_handed_to(op, number), handed)))
 
 
 def _handed_to(op: ir.Operation, number: int) -> list[ir.Value]:

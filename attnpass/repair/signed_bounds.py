@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, element_type, filled_with, iterator_kinds, next_op, sizes_of
-from ..ir.rewrite import erase
+from ..ir import (
+    Builder,
+    defining_op,
+    element_type,
+    filled_with,
+    iterator_kinds,
+    next_op,
+    replace_op,
+    sizes_of,
+    terminator,
+)
 from ..passes import OpPass
 
 # What finds them, and what does among integers without a sign.
@@ -41,7 +50,7 @@ class SignedBounds(OpPass):
 def _bound(result: ir.OpResult) -> ir.Operation | None:
     """The op that finds the largest or least of what a result has had so far and an element."""
     body = result.owner.regions[0].blocks[0]
-    found = body.operations[len(body.operations) - 1].operands[result.result_number]
+    found = terminator(body).operands[result.result_number]
     so_far = body.arguments[len(body.arguments) - len(result.owner.results) + result.result_number]
     op = defining_op(found)
     if op is None or op.name not in _UNSIGNED or not isinstance(found.type, ir.IntegerType):
@@ -59,8 +68,7 @@ def _turn(op: ir.Operation, result: ir.OpResult, bound: ir.Operation) -> None:
     (element,) = (each for each in bound.operands if each != so_far)
     element = build.apply("arith.xori", element, _sign(build, element.type))
     found = build.apply(_UNSIGNED[bound.name], element, so_far)
-    bound.results[0].replace_all_uses_with(found)
-    erase(bound)
+    replace_op(bound, found)
     users = list(result.uses)
     right = _turned(Builder(next_op(op)), result)
     for use in users:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import collect, defining_op
+from ..ir import collect, defining_op, terminator
 from ..ir.onnx_ops import OnnxBuilder, is_onnx
 from ..ir.regions import move_ops
 from ..ir.rewrite import erase
@@ -53,7 +53,7 @@ class StoppingLoops(OpPass):
         for argument, ours in zip([step, still, *given], [count, held, *own], strict=True):
             argument.replace_all_uses_with(ours)
         move_ops(old, block)
-        end = _end(block)
+        end = terminator(block)
         inner, (more, *results) = OnnxBuilder(end), end.operands
         after = inner.onnx("Add", [count, inner.onnx_whole(1)], [])
         is_left = inner.onnx("Less", [after, most], [], element="i1")
@@ -70,7 +70,7 @@ def _may_stop(op: ir.Operation) -> bool:
     if not is_onnx(op, "Loop") or len(op.operands) < 2:
         return False
     block = op.regions[0].blocks[0]
-    next_go, old_go = _end(block).operands[0], block.arguments[1]
+    next_go, old_go = terminator(block).operands[0], block.arguments[1]
     made = defining_op(next_go)
     is_same = made is not None and is_onnx(made, "Identity") and made.operands[0] == old_go
     return next_go != old_go and not is_same
@@ -97,7 +97,3 @@ def _hidden(build: OnnxBuilder, truth: ir.Value) -> ir.Value:
     plain = build.create("torch_c.to_builtin_tensor", [kind], [truth]).results[0]
     own = barred(build, plain)
     return build.create("torch_c.from_builtin_tensor", [truth.type], [own]).results[0]
-
-
-def _end(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation

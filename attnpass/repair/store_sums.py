@@ -14,6 +14,7 @@ from ..ir import (
     iterator_kinds,
     maps,
     ranked_shape,
+    reached,
     readers_behind,
     reduces,
     users,
@@ -259,17 +260,8 @@ def _is_of_transpose(op: ir.Operation) -> bool:
 
 def _ends_norm(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether op, by elementwise ops, makes its result of what stands between two reductions."""
-    seen: set[ir.Operation] = set()
-    waiting = [op]
-    while waiting:
-        made = waiting.pop()
-        if made in seen:
-            continue
-        seen.add(made)
-        if made.name == _SOFTMAX or _is_between(made, kernels):
-            return True
-        waiting += _sources(made) if _is_elementwise(made) else ()
-    return False
+    made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
+    return any(one.name == _SOFTMAX or _is_between(one, kernels) for one in made)
 
 
 def _sources(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
@@ -14,6 +14,7 @@ from ..ir import (
     is_ranked_tensor,
     outer_reads,
     ranked_shape,
+    reached,
     users,
 )
 from ..ir.views import view_of
@@ -52,17 +53,16 @@ class StoreVectors(Pass):
 
 def _made_elementwise(softmax: ir.Operation) -> Iterator[ir.Operation]:
     """The elementwise ops of which the scores of a softmax are made, below views."""
-    left, seen = [softmax.operands[0]], set[ir.Operation]()
-    while left:
-        op = defining_op(left.pop())
-        if op is None or op in seen:
-            continue
-        seen.add(op)
+
+    def makers(values: Iterable[ir.Value]) -> list[ir.Operation]:
+        return [op for op in map(defining_op, values) if op is not None]
+
+    def sources(op: ir.Operation) -> list[ir.Operation]:
         if is_elementwise(op):
-            yield op
-            left += filter(is_ranked_tensor, op.operands)
-        elif view_of(op) is not None:
-            left.append(op.operands[0])
+            return makers(filter(is_ranked_tensor, op.operands))
+        return makers([op.operands[0]] if view_of(op) is not None else [])
+
+    return filter(is_elementwise, reached(makers([softmax.operands[0]]), sources))
 
 
 def _rank(value: ir.Value) -> int:
@@ -72,13 +72,10 @@ def _rank(value: ir.Value) -> int:
 
 def _is_constant(op: ir.Operation) -> bool:
     """Whether an op hangs on no argument, and on no global."""
-    left, seen = [op], {op}
-    while left:
-        for value in outer_reads(left.pop()):
-            made = defining_op(value)
-            if made is None or made.name == "util.global.load":
-                return False
-            if made not in seen:
-                seen.add(made)
-                left.append(made)
-    return True
+
+    def sources(made: ir.Operation | None) -> list[ir.Operation | None]:
+        return [] if made is None else [defining_op(value) for value in outer_reads(made)]
+
+    return all(
+        made is not None and made.name != "util.global.load" for made in reached([op], sources)
+    )

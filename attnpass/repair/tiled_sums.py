@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..codegen.kernel import kernels_for
+from ..codegen.kernel import CONFIGURATION, KernelsPass
 from ..ir import (
     collect,
     element_bytes,
@@ -15,13 +15,12 @@ from ..ir import (
     reduces,
     set_attribute,
 )
-from ..passes import Pass, PassContext
+from ..report.records import Report
 
-_CONFIGURATION, _PIPELINE = "lowering_config", "TileAndFuse"
-_REDUCTION = "reduction"
+_PIPELINE, _REDUCTION = "TileAndFuse", "reduction"
 
 
-class TiledSums(Pass):
+class TiledSums(KernelsPass):
     """Gives the sums and maxima of a kernel the tiles of the one that IREE configures.
 
     Where a thread has a row, as of odd widths and an unknown number, IREE 3.13 tiles one sum of the
@@ -32,41 +31,38 @@ class TiledSums(Pass):
 
     name = "attn-tiled-sums"
     summary = "AMD: each sum of a kernel is tiled"
-    phase = "executable-configurations"
     mends = "norms of rows of odd width and unknown number do not end for AMD GPUs"
     backends = ("rocm",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        changed = False
-        for function, _ in list(kernels_for(module, "rocm")):
-            if _PIPELINE in printed.pipeline(function.attributes["translation_info"]):
-                count = _tile(function)
-                changed |= count > 0
-                if count:
-                    what = "its sums have the tiles of one: IREE 3.13 unrolls the others whole"
-                    context.report.record(function, "repaired", what, sums=count)
-        return changed
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        if _PIPELINE not in printed.pipeline(function.attributes["translation_info"]):
+            return False
+        count = _tile(function)
+        if count:
+            what = "its sums have the tiles of one: IREE 3.13 unrolls the others whole"
+            report.record(function, "repaired", what, sums=count)
+        return count > 0
 
 
 def _tile(function: ir.Operation) -> int:
     """Tiles the reductions of a kernel that IREE has left untiled, which have the loops of the one
     that has tiles, and makes its odd tiles even; how many were changed."""
     ops = collect(function, lambda op: op.name == "linalg.generic", bodies=False)
-    tiled = [op for op in ops if _CONFIGURATION in op.attributes]
+    tiled = [op for op in ops if CONFIGURATION in op.attributes]
     if len(tiled) != 1 or not reduces(tiled[0]):
         return 0
     (first,) = tiled
     loops = iterator_kinds(first), loop_sizes(first)
     found = [op for op in ops if op != first and (iterator_kinds(op), loop_sizes(op)) == loops]
-    config = first.attributes[_CONFIGURATION]
+    config = first.attributes[CONFIGURATION]
     even = printed.with_numbers(config, {_REDUCTION: _even})
     tiles = {name: printed.numbers(even, name) for name in (_REDUCTION, "thread")}
     is_changed = even != str(config) and any(map(_is_narrow, ops))
     if not all(tiles.values()) or not (found or is_changed):
         return 0
-    set_attribute(first, _CONFIGURATION, even)
+    set_attribute(first, CONFIGURATION, even)
     for op in found:
-        set_attribute(op, _CONFIGURATION, printed.gpu_lowering(**tiles))
+        set_attribute(op, CONFIGURATION, printed.gpu_lowering(**tiles))
     return len(found) + is_changed
 
 

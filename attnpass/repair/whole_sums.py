@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..codegen.kernel import GPU_LOWERING, cuda_kernels, run_passes
+from ..codegen.kernel import (
+    CONFIGURATION,
+    GPU_LOWERING,
+    KernelsPass,
+    configured,
+    run_passes,
+    set_threads,
+)
 from ..ir import collect, detached_copy, loop_sizes, maps, printed, restore, set_attribute
-from ..passes import Pass, PassContext
 from ..report.ops import op_of
 from ..report.records import Report
 
-_CONFIGURATION = "lowering_config"
 _PARTS = "partial_reduction"
 _PADDING = "padding"
 _FACTORS = 2
@@ -18,7 +23,7 @@ _FACTORS = 2
 _THREADS = 32
 
 
-class WholeSums(Pass):
+class WholeSums(KernelsPass):
     """Gives the sums of a kernel to a thread each, where IREE's lowering keeps what the threads of
     a workgroup have added up in memory that each has of its own.
 
@@ -33,36 +38,31 @@ class WholeSums(Pass):
 
     name = "attn-whole-sums"
     summary = "CUDA: sums that kernels lose or add terms to are one thread's each"
-    phase = "executable-configurations"
     mends = "products over dims that fill no tile or are unknown are wrong, on CUDA"
     backends = ("cuda",)
 
-    def run(self, module: ir.Operation, context: PassContext) -> bool:
-        return any([_mend(one, context.report) for one in cuda_kernels(module)])
-
-
-def _mend(function: ir.Operation, report: Report) -> bool:
-    ops = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
-    why, mended = "", function
-    if any(_sums_beyond(op) for op in ops):
-        why = "adds to them what stands behind the last term"
-    elif any(_sums_unknown_parts(op) for op in ops):
-        mended = detached_copy(function)
-        why = "loses parts of them" if _keeps_parts_apart(mended, function) else ""
-    if not why:
+    def change(self, function: ir.Operation, target: str, report: Report) -> bool:
+        ops = configured(function)
+        why, mended = "", function
+        if any(_sums_beyond(op) for op in ops):
+            why = "adds to them what stands behind the last term"
+        elif any(_sums_unknown_parts(op) for op in ops):
+            mended = detached_copy(function)
+            why = "loses parts of them" if _keeps_parts_apart(mended, function) else ""
+        if not why:
+            return False
+        about = op_of(mended)
+        if len(ops) == 1 and _give_whole_sums(mended):
+            report.record(about, "repaired", f"each sum is one thread's, since IREE 3.13 {why}")
+            return True
+        report.known_wrong(f"its sums are wrong, since IREE 3.13 {why}", about)
         return False
-    about = op_of(mended)
-    if len(ops) == 1 and _give_whole_sums(mended):
-        report.record(about, "repaired", f"each sum is one thread's, since IREE 3.13 {why}")
-        return True
-    report.known_wrong(f"its sums are wrong, since IREE 3.13 {why}", about)
-    return False
 
 
 def _sums_beyond(op: ir.Operation) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
     others, and batches."""
-    padding = printed.numbers(op.attributes[_CONFIGURATION], _PADDING)
+    padding = printed.numbers(op.attributes[CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
     positions = maps.positions_of(op.attributes["indexing_maps"])
@@ -87,7 +87,7 @@ def _leaves_over(size: int | None, tile: int) -> bool:
 
 def _sums_unknown_parts(op: ir.Operation) -> bool:
     """Whether threads add up parts of a dim whose size is known only at run time."""
-    parts = printed.numbers(op.attributes[_CONFIGURATION], _PARTS)
+    parts = printed.numbers(op.attributes[CONFIGURATION], _PARTS)
     sizes = loop_sizes(op) if parts else {}
     return bool(sizes) and any(part > 1 and sizes[dim] is None for dim, part in enumerate(parts))
 
@@ -105,7 +105,7 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
 
 def _give_whole_sums(function: ir.Operation) -> bool:
     """Configures a kernel of one sum so that a thread computes each element of its result."""
-    (op,) = collect(function, lambda op: _CONFIGURATION in op.attributes, bodies=False)
+    (op,) = configured(function)
     positions = maps.positions_of(op.attributes["indexing_maps"])
     assert positions is not None, "only such sums are taken"
     result = positions[-1]
@@ -118,9 +118,6 @@ def _give_whole_sums(function: ir.Operation) -> bool:
         thread=[1 if loop in tiles else 0 for loop in loops],
         workgroup=[tiles.get(loop, 0) for loop in loops],
     )
-    set_attribute(op, _CONFIGURATION, lowering)
-    info = function.attributes["translation_info"]
-    info = printed.with_pipeline(info, "#iree_gpu.pipeline<TileAndFuse>")
-    info = printed.with_numbers(info, {"workgroup_size": lambda _: [_THREADS, 1, 1]})
-    set_attribute(function, "translation_info", info)
+    set_attribute(op, CONFIGURATION, lowering)
+    set_threads(function, _THREADS, "TileAndFuse")
     return True

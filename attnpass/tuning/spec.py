@@ -81,8 +81,8 @@ def _add_rule(module: ir.Module, number: int, rule: SpecEntry) -> list[tuple[str
     def apply(build: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
         attention, *values = arguments
         for name, value in zip(present, values, strict=True):
-            attributes: dict[str, ir.Attribute] = {"name": ir.StringAttr.get(name)}
-            build.create("transform.annotate", [], [attention, value], attributes)
+            named = {"name": ir.StringAttr.get(name)}
+            build.create("transform.annotate", [], [attention, value], named)
         return []
 
     kinds = [op, *[param] * len(present)]
@@ -143,7 +143,7 @@ def _add_entry(module: ir.Module, rules: Sequence[tuple[str, str]]) -> None:
 
     def body(build: Builder, arguments: Sequence[ir.Value]) -> list[ir.Value]:
         matchers, actions = zip(*rules, strict=True) if rules else ((), ())
-        attributes: dict[str, ir.Attribute] = {
+        attributes = {
             "matchers": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in matchers]),
             "actions": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in actions]),
         }

@@ -6,6 +6,7 @@ hide some keys and leave the first, dims that must be of one length are.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from ..ir import (
     is_ranked_tensor,
     maps,
     ranked_shape,
+    reached,
     sizes_of,
 )
 from ..ir.limits import HIDES_BESIDE_SEEN
@@ -168,23 +170,20 @@ def _scalars(value: ir.Value) -> Iterator[ir.Value]:
         casts = ("arith.index_cast", "arith.ext", "arith.trunci")
         return op.results if op.name.startswith(casts) else ()
 
-    return (each for each in _reached(value, onward) if not is_ranked_tensor(each))
+    return (each for each in _holders(value, onward) if not is_ranked_tensor(each))
 
 
-def _reached(
+def _holders(
     value: ir.Value, onward: Callable[[ir.Operation, int], Iterable[ir.Value]]
 ) -> Iterator[ir.Value]:
     """A value and all that hold it, too: `onward` says which those are of an op that reads one, by
     the number of the operand."""
-    waiting, seen = [value], set()
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        yield current
-        for use in current.uses:
-            waiting += onward(use.owner.operation, use.operand_number)
+
+    def held(one: ir.Value) -> list[ir.Value]:
+        found = (onward(use.owner.operation, use.operand_number) for use in one.uses)
+        return list(itertools.chain.from_iterable(found))
+
+    return reached([value], held)
 
 
 def _limit(op: ir.Operation, number: int) -> int | None:
@@ -211,7 +210,7 @@ def _is_mask(value: ir.Value) -> bool:
 
     return any(
         use.operand_number == 4 and len(op.operands) - len(op.results) == 5
-        for each in _reached(value, onward)
+        for each in _holders(value, onward)
         for use in each.uses
         if (op := use.owner.operation).name in OP_NAMES
     )

@@ -36,7 +36,7 @@ from .shared_buffers import (
     shared_buffers,
     transfers_of,
 )
-from .threads import Threads
+from .threads import Threads, places_refusal
 
 # Bytes that a `cp.async` copies; only the last number may go round the first-level cache.
 _SIZES = (4, 8, 16)
@@ -45,8 +45,6 @@ _SIZES = (4, 8, 16)
 _HOPPER, _RESERVED = 233472, 1024
 # Registers of a multiprocessor, over the most that a thread has: threads that always have room.
 _THREADS = 65536 // 256
-# Ops that make indices: they may be repeated for another step of the loop.
-_INDEX_OPS = ("affine.", "arith.")
 
 
 @dataclass(frozen=True)
@@ -176,22 +174,9 @@ def _copy_refusal(read: ir.Operation, write: ir.Operation, threads: Threads) -> 
 
 def _repeat_refusal(read: ir.Operation, write: ir.Operation, loop: ir.Operation) -> Refusal | None:
     """Why the places of a copy cannot be computed for another step of the loop, or None."""
-    body, position = loop.regions[0].blocks[0], loop.regions[0].blocks[0].arguments[0]
-    pending = [*list(read.operands)[1:-1], *list(write.operands)[2:]]
-    seen: set[ir.Value] = set()
-    while pending:
-        value = pending.pop()
-        op = defining_op(value)
-        if value in seen or value == position:
-            continue
-        seen.add(value)
-        if op is None and value.owner == body:
-            return Refusal("where its tiles lie depends on the step before")
-        if op is not None and op.block == body:
-            if not op.name.startswith(_INDEX_OPS):
-                return Refusal(f"where its tiles lie is computed by {op.name}")
-            pending += op.operands
-    return None
+    body = loop.regions[0].blocks[0]
+    places = [*list(read.operands)[1:-1], *list(write.operands)[2:]]
+    return places_refusal(places, body, body.arguments[0])
 
 
 def _rows_are_aligned(buffer: ir.Value, size: int) -> bool:
@@ -333,9 +318,7 @@ def _is_below(position: ir.Value, high: ir.Value) -> bool:
 def _wait(build: Builder, group: ir.Value, left: int) -> None:
     """Waits until no more than `left` groups are on their way: of which one the token is does
     not matter."""
-    i32 = ir.IntegerType.get_signless(32, build.anchor.context)
-    attributes: dict[str, ir.Attribute] = {"numGroups": ir.IntegerAttr.get(i32, left)}
-    build.create("nvgpu.device_async_wait", [], [group], attributes)
+    build.create("nvgpu.device_async_wait", [], [group], {"numGroups": build.integer(left, 32)})
 
 
 def _start(

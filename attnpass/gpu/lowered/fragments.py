@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ...codegen.kernel import blocks_of
-from ...ir import Builder, collect, element_bytes, printed, users
+from ...ir import Builder, collect, element_bytes, printed, reached, users
 from .shared_buffers import is_plain_transfer
 from .threads import WARP, Threads, Values, dimension_x
 
 _ROWS, _BYTES, _MOST = 8, 16, 4
 # A block that holds one of these is run by all threads of a warp together, as ldmatrix must be.
-_TOGETHER = ("gpu.barrier", "nvgpu.mma.sync")
+_PRODUCT = "nvgpu.mma.sync"
+_TOGETHER = ("gpu.barrier", _PRODUCT)
 # What stands between Q K^T and P V, the second one by attn-lower-cuda.
 _EXPONENTIALS = ("math.exp2", "llvm.inline_asm")
 # Ops that write no memory and make no thread wait: a read may move above them.
-_HARMLESS = ("arith.", "affine.", "math.", "nvgpu.mma.sync", "gpu.subgroup_reduce", "ub.")
+_HARMLESS = ("arith.", "affine.", "math.", _PRODUCT, "gpu.subgroup_reduce", "ub.")
 
 
 @dataclass(frozen=True)
@@ -197,18 +198,18 @@ def _fragment(op: ir.Operation, threads: Threads) -> Fragment | None:
 def _factors_of(value: ir.Value) -> set[int] | None:
     """Which factors of tensor cores the elements of a vector become; None if they become
     anything else, too."""
-    pending, seen, found = [value], {value}, set[int]()
-    while pending:
-        value = pending.pop()
-        for user in users(value):
-            if user.name == "nvgpu.mma.sync":
-                found.update(n for n, operand in enumerate(user.operands) if operand == value)
-                continue
-            if not user.name.startswith("vector.") or not len(user.results):
+
+    def made(value: ir.Value) -> list[ir.Value]:
+        others = (user for user in users(value) if user.name != _PRODUCT)
+        return [result for user in others for result in user.results]
+
+    found: set[int] = set()
+    for one in reached([value], made):
+        for user in users(one):
+            if user.name == _PRODUCT:
+                found.update(n for n, operand in enumerate(user.operands) if operand == one)
+            elif not user.name.startswith("vector.") or not len(user.results):
                 return None
-            new = [result for result in user.results if result not in seen]
-            seen.update(new)
-            pending += new
     return found
 
 
@@ -249,19 +250,15 @@ def _load(group: Sequence[Fragment]) -> None:
     places[first.row_dim] = lane.place(lane.part(1, _ROWS), down, first.rows, row, row_part)
     places[-1] = lane.place(None, right, first.columns, column, column_part)
     loaded = ir.VectorType.get([len(group), width], kind.element_type, loc=op.location)
-    i32 = ir.IntegerType.get_signless(32, context)
-    attributes: dict[str, ir.Attribute] = {
+    attributes = {
         "transpose": ir.BoolAttr.get(first.transposed, context),
-        "numTiles": ir.IntegerAttr.get(i32, len(group)),
+        "numTiles": build.integer(len(group), 32),
     }
-    matrix = build.create(
-        "nvgpu.ldmatrix", [loaded], [op.operands[0], *places], attributes
-    ).results[0]
+    operands = [op.operands[0], *places]
+    matrix = build.create("nvgpu.ldmatrix", [loaded], operands, attributes).results[0]
     one = ir.VectorType.get([width], kind.element_type, loc=op.location)
     for number, fragment in enumerate(group):
-        position: dict[str, ir.Attribute] = {
-            "static_position": ir.DenseI64ArrayAttr.get([number], context)
-        }
+        position = {"static_position": build.integers(number)}
         part = build.create("vector.extract", [one], [matrix], position).results[0]
         shaped = build.create("vector.shape_cast", [kind], [part]).results[0]
         fragment.op.results[0].replace_all_uses_with(shaped)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from ...ir import Builder, collect, defining_op
+from ...ir import Builder, collect, defining_op, reached
 
 _PRODUCT, _READ = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 _COPY, _GROUP = "nvgpu.device_async_copy", "nvgpu.device_async_create_group"
@@ -84,14 +84,12 @@ def _take_from_reads(
         wanted = [(source, first + offset) for offset in range(width)]
         if op is None or op.name != _READ or row != wanted or first % width:
             return
-    build, context = Builder(product), product.context
+    build = Builder(product)
     kind = ir.VectorType.get([width], factor.type.element_type, loc=product.location)
     vectors = []
     for row in rows:
         source, first = row[0]
-        position: dict[str, ir.Attribute] = {
-            "static_position": ir.DenseI64ArrayAttr.get([first // width], context)
-        }
+        position = {"static_position": build.integers(first // width)}
         vectors.append(build.create("vector.extract", [kind], [source], position).results[0])
     parts = []
     for vector in vectors:
@@ -187,14 +185,12 @@ def _share(ops: Sequence[ir.Operation], number: int, count: int) -> Sequence[ir.
 
 def _reads(products: Sequence[ir.Operation]) -> list[ir.Operation]:
     """The reads of fragments that products take as factors, in the order they do."""
-    found: dict[ir.Operation, None] = {}
-    pending = [factor for op in products for factor in list(op.operands)[:2]][::-1]
-    while pending:
-        op = defining_op(pending.pop())
-        if op is None or op in found:
-            continue
-        if op.name == _READ:
-            found[op] = None
-        elif op.name.startswith("vector."):
-            pending += list(op.operands)[::-1]
-    return list(found)
+
+    def makers(values: Sequence[ir.Value]) -> list[ir.Operation]:
+        found = map(defining_op, reversed(values))
+        names = (_READ, "vector.")
+        return [op for op in found if op is not None and op.name.startswith(names)]
+
+    factors = [factor for op in products for factor in list(op.operands)[:2]]
+    made = reached(makers(factors), lambda op: makers([] if op.name == _READ else [*op.operands]))
+    return [op for op in made if op.name == _READ]

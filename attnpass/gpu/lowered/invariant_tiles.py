@@ -11,8 +11,8 @@ from iree.compiler import ir
 
 from ...ir import Builder, collect, defining_op, erase_unused, printed
 from .shared_buffers import READ, WRITE, shared_buffers, transfers_of
+from .threads import places_refusal
 
-_INDEX_OPS = ("affine.", "arith.")
 _BARRIER = "gpu.barrier"
 
 
@@ -73,18 +73,8 @@ def _is_same(write: ir.Operation, loop: ir.Operation) -> bool:
     if read is None or read.name != READ or printed.is_shared(read.operands[0].type):
         return False
     block = loop.regions[0].blocks[0]
-    pending = [*list(write.operands)[1:], *read.operands]
-    while pending:
-        value = pending.pop()
-        op = defining_op(value)
-        if op is None and value.owner == block:
-            return False
-        if op is None or op.block != block:
-            continue
-        if not op.name.startswith(_INDEX_OPS):
-            return False
-        pending += op.operands
-    return read.block == block
+    places = [*list(write.operands)[1:], *read.operands]
+    return read.block == block and places_refusal(places, block) is None
 
 
 def _repeat_op(

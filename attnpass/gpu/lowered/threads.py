@@ -4,11 +4,11 @@ make it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from ...ir import DYNAMIC, defining_op
+from ...ir import DYNAMIC, Refusal, defining_op, reached
 
 WARP = 32
 _BINARY: dict[str, Callable[[int, int], int]] = {
@@ -17,7 +17,30 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "arith.muli": lambda left, right: left * right,
 }
 
+# Ops that make indices: they may be repeated for another step of a loop.
+_INDEX_OPS = ("affine.", "arith.")
+
 Values = tuple[int, ...]
+
+
+def places_refusal(
+    places: Sequence[ir.Value], body: ir.Block, position: ir.Value | None = None
+) -> Refusal | None:
+    """Why indices in the body of a loop cannot be computed for another step, of its `position` if
+    that is given, or None."""
+
+    def read(value: ir.Value) -> list[ir.Value]:
+        op = defining_op(value)
+        return list(op.operands) if op is not None and op.block == body else []
+
+    for value in reached(places, read):
+        op = defining_op(value)
+        is_step = position is not None and value == position
+        if op is None and value.owner == body and not is_step:
+            return Refusal("where its tiles lie depends on the step before")
+        if op is not None and op.block == body and not op.name.startswith(_INDEX_OPS):
+            return Refusal(f"where its tiles lie is computed by {op.name}")
+    return None
 
 
 class Threads:

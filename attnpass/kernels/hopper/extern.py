@@ -122,7 +122,7 @@ def runs_on_hopper(build: Builder) -> ir.Value:
 def _is_hopper(build: Builder, device: ir.Value) -> ir.Value:
     """Compute capability 9.0, which alone runs what is compiled for sm_90a."""
     i1, i32 = ir.IntegerType.get_signless(1), ir.IntegerType.get_signless(32)
-    attributes: dict[str, ir.Attribute] = {
+    attributes = {
         "category": build.string("cuda.device"),
         "key": build.string("compute_capability_major"),
         "default_value": ir.IntegerAttr.get(i32, 0),

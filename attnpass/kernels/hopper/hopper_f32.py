@@ -16,6 +16,15 @@ tensor cores. A tile of K has its place again when both are done with its scores
 are done with its products, so that either is filled under products with the other.
 """
 
+from hopper_common import (
+    OPERAND,
+    PRODUCT,
+    elements,
+    hide_keys,
+    key_tiles,
+    load_mask,
+    longest_first,
+)
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
@@ -38,20 +47,6 @@ LOG2E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.constexpr_function
-def PRODUCT(columns):
-    """The layout of a product of 64 rows."""
-    return gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, columns, 16]
-    )
-
-
-@gluon.constexpr_function
-def OPERAND(columns):
-    """The layout of the left operand, in registers, of a product of 64 rows."""
-    return gl.DotOperandLayout(operand_index=0, parent=PRODUCT(columns), k_width=2)
-
-
-@gluon.constexpr_function
 def LOADED(columns):
     """How four warps load rows: 16 bytes a thread."""
     across = min(columns // 4, 32)
@@ -59,15 +54,10 @@ def LOADED(columns):
 
 
 @gluon.jit
-def elements(units):
-    """A stride or a place, in units of 16 bytes, in elements."""
-    return gl.to_tensor(units).to(gl.int64) * 4
-
-
-@gluon.jit
 def rows_of(pointer, strides, batch, head):
     """Where the rows of a head of a batch start."""
-    return pointer + (elements(strides[0]) * batch + elements(strides[1]) * head)
+    batch_step, head_step = elements(strides[0], gl.float32), elements(strides[1], gl.float32)
+    return pointer + (batch_step * batch + head_step * head)
 
 
 @gluon.jit
@@ -192,52 +182,6 @@ def load_tiles(
     async_copy.wait_group(0)
 
 
-@gluon.jit
-def load_mask(
-    mask, tile, first_row, rows, keys, mask_stride, KEYS: gl.constexpr, LAYOUT: gl.constexpr
-):
-    """The mask of 64 rows and one tile of keys; 0 outside of it."""
-    row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
-    column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
-    place = row.to(gl.int64)[:, None] * mask_stride + column[None, :]
-    inside = (row < rows)[:, None] & (column < keys)[None, :]
-    return gl.load(mask + place, mask=inside, other=0)
-
-
-@gluon.jit
-def hide_keys(
-    scores,
-    tile,
-    first_row,
-    keys,
-    diagonal,
-    behind,
-    KEYS: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    WINDOW: gl.constexpr,
-    LAYOUT: gl.constexpr,
-):
-    """Scores of keys behind the end, above the diagonal or before the window become -1e30, which
-    keeps the running maximum finite. Only the tiles that have such keys pay for it."""
-    last_key = (tile + 1) * KEYS - 1
-    needed = last_key >= keys
-    if CAUSAL:
-        needed = needed | (last_key > first_row + diagonal)
-    if WINDOW:
-        needed = needed | (tile * KEYS < first_row + 63 - behind)
-    if needed:
-        column = tile * KEYS + gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT))
-        if CAUSAL:
-            row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
-            limit = gl.minimum(row + diagonal, keys - 1)
-            scores = gl.where(limit[:, None] >= column[None, :], scores, -1.0e30)
-            if WINDOW:
-                scores = gl.where((row - behind)[:, None] <= column[None, :], scores, -1.0e30)
-        else:
-            scores = gl.where((column < keys)[None, :], scores, -1.0e30)
-    return scores
-
-
 @gluon.constexpr_function
 def LEFT(pair):
     """Of the pairs of parts that are multiplied, the left one: those that give least come first."""
@@ -256,7 +200,7 @@ def scores_of(q_tiles, k_tiles, part, stage, zero):
     both operands in shared memory, reading them takes as long as the products."""
     scores = zero
     for left in gl.static_range(PIECES):
-        q = q_tiles.index(part * PIECES + PIECES - 1 - left).load(OPERAND(zero.shape[1]))
+        q = q_tiles.index(part * PIECES + PIECES - 1 - left).load(OPERAND(PRODUCT(zero.shape[1])))
         for right in gl.static_range(left + 1):
             k = k_tiles.index(stage * PIECES + left - right).permute((1, 0))
             scores = warpgroup_mma(q, k, scores, use_acc=left + right > 0, is_async=True)
@@ -346,7 +290,7 @@ def attend(
         shrink = gl.exp2(peak - new_peak)
         total = total * shrink + gl.sum(weights, 1)
         peak = new_peak
-        high, middle, low = split(gl.convert_layout(weights, OPERAND(HEAD)))
+        high, middle, low = split(gl.convert_layout(weights, OPERAND(PRODUCT(HEAD))))
         out = out * gl.convert_layout(shrink, OUT_ROWS)[:, None]
         mbarrier.wait(v_full.index(stage), phase)
         own = values_of((high, middle, low), v_tiles, stage, none)
@@ -361,39 +305,9 @@ def attend(
     out = out / gl.convert_layout(total, OUT_ROWS)[:, None]
     row = first_row + gl.arange(0, 64, layout=OUT_ROWS)
     column = gl.arange(0, HEAD, layout=gl.SliceLayout(0, OUT))
-    at = row.to(gl.int64)[:, None] * elements(row_stride) + column[None, :]
+    at = row.to(gl.int64)[:, None] * elements(row_stride, gl.float32) + column[None, :]
     inside = (row < rows)[:, None] & (column < columns)[None, :]
     gl.store(output + at, out, mask=inside)
-
-
-@gluon.jit
-def key_tiles(
-    first_row, keys, diagonal, behind, KEYS: gl.constexpr, CAUSAL: gl.constexpr,
-    WINDOW: gl.constexpr,
-):  # fmt: skip
-    """The first tile of keys that a block of rows sees, and how many there are."""
-    end = keys
-    if CAUSAL:
-        end = gl.minimum(keys, first_row + ROWS + diagonal)
-    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
-    first_tile = 0
-    if WINDOW:
-        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
-        tiles = tiles - first_tile
-    return first_tile, tiles
-
-
-@gluon.jit
-def longest_first(program, blocks, keys, HEAD: gl.constexpr):
-    """The head and the block of rows of a program of a causal kernel: long rows before short
-    ones, heads in turn within as many of them as have their K and V in 32 MB of the L2 cache."""
-    heads = gl.num_programs(0) // blocks
-    SHARE: gl.constexpr = 32 * 1024 * 1024 // (8 * HEAD)
-    section = gl.minimum(gl.maximum(SHARE // keys, 1), heads)
-    first = program // (section * blocks) * section
-    place = program - first * blocks
-    section = gl.minimum(section, heads - first)
-    return first + place % section, blocks - 1 - place // section
 
 
 @gluon.jit
@@ -454,16 +368,20 @@ def attention(
     if WINDOW:
         block = blocks - 1 - block
     elif CAUSAL:
-        number, block = longest_first(program, blocks, keys, HEAD)
+        number, block = longest_first(program, blocks, keys, 64 * HEAD)
     head = number.to(gl.int64)
     first_row = block * ROWS
     kv_head = head // group
     batch = kv_head // batch_heads
     own_head = head - batch * batch_heads * group
     kv_head -= batch * batch_heads
-    query = rows_of(query + elements(query_start), (query_batch, query_head), batch, own_head)
-    key = rows_of(key + elements(key_start), (key_batch, key_head), batch, kv_head)
-    value = rows_of(value + elements(value_start), (value_batch, value_head), batch, kv_head)
+    query = rows_of(
+        query + elements(query_start, gl.float32), (query_batch, query_head), batch, own_head
+    )
+    key = rows_of(key + elements(key_start, gl.float32), (key_batch, key_head), batch, kv_head)
+    value = rows_of(
+        value + elements(value_start, gl.float32), (value_batch, value_head), batch, kv_head
+    )
     output = rows_of(output, (output_batch, output_head), batch, own_head)
     columns = columns * 4
     if SINK:
@@ -495,14 +413,18 @@ def attention(
         mbarrier.init(v_empty.index(stage), count=2)
     fence_async_shared()
 
-    first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW)
+    first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, ROWS, KEYS, CAUSAL, WINDOW)
     place = (first_row, first_tile, tiles, rows, keys)
     limits = (diagonal, behind)
     shared = (q_tiles, k_tiles, v_tiles)
     barriers = (q_full, k_full, k_empty, v_full, v_empty)
     scale_log2 = scale * LOG2E
     sources = (query, key, value)
-    steps = (elements(query_row), elements(key_row), elements(value_row))
+    steps = (
+        elements(query_row, gl.float32),
+        elements(key_row, gl.float32),
+        elements(value_row, gl.float32),
+    )
     # fmt: off
     gl.warp_specialize(
         [

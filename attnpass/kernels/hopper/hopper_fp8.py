@@ -22,6 +22,7 @@ wants. From row-major V (V_TRANSPOSED false) four more warps make it, tile by ti
 memory. The number of keys must be a multiple of 16.
 """
 
+from hopper_common import PRODUCT, hide_keys, key_tiles, spread
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -131,17 +132,12 @@ def place_of(
         block = item // width
         if (((heads - 1) // section - number) & 1) == 0:
             block = blocks - 1 - block
-        end = gl.minimum(keys, block * 128 + 128 + diagonal)
     else:
         head = turn // blocks
         block = turn % blocks
-        end = keys
     first_row = block * 128
-    tiles = gl.maximum((end + KEYS - 1) // KEYS, 1)
-    first_tile = 0
-    if WINDOW:
-        first_tile = gl.minimum(gl.maximum(first_row - behind, 0) // KEYS, tiles - 1)
-    return head, first_row, first_tile, tiles - first_tile
+    first_tile, tiles = key_tiles(first_row, keys, diagonal, behind, 128, KEYS, CAUSAL, WINDOW)
+    return head, first_row, first_tile, tiles
 
 
 @gluon.jit
@@ -338,41 +334,6 @@ def key_of(column):
     return (column & -16) | ((column & 6) << 1) | ((column & 8) >> 2) | (column & 1)
 
 
-@gluon.jit
-def hide_keys(
-    scores,
-    tile,
-    first_row,
-    keys,
-    limits,
-    KEYS: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    WINDOW: gl.constexpr,
-    LAYOUT: gl.constexpr,
-):
-    """Scores of keys behind the end, above the diagonal or before the window become -1e30.
-    Only the tiles that have such keys pay for it. -1e30 instead of -inf keeps the running
-    maximum finite."""
-    diagonal, behind = limits
-    last_key = (tile + 1) * KEYS - 1
-    needed = last_key >= keys
-    if CAUSAL:
-        needed = needed | (last_key > first_row + diagonal)
-    if WINDOW:
-        needed = needed | (tile * KEYS < first_row + 63 - behind)
-    if needed:
-        column = tile * KEYS + key_of(gl.arange(0, KEYS, layout=gl.SliceLayout(0, LAYOUT)))
-        if CAUSAL:
-            row = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
-            limit = gl.minimum(row + diagonal, keys - 1)
-            scores = gl.where(limit[:, None] >= column[None, :], scores, -1.0e30)
-            if WINDOW:
-                scores = gl.where((row - behind)[:, None] <= column[None, :], scores, -1.0e30)
-        else:
-            scores = gl.where((column < keys)[None, :], scores, -1.0e30)
-    return scores
-
-
 @gluon.constexpr_function
 def weight_code(groups, first, mine, other):
     """PTX of `weigh`, for tiles of 16 * groups keys.
@@ -474,16 +435,6 @@ def by_kind(results, KEYS: gl.constexpr):
     words, shrink = gl.split(even)
     peak, total = gl.split(odd)
     return words, one_copy(peak, COPIES), one_copy(shrink, COPIES), one_copy(total, COPIES)
-
-
-@gluon.jit
-def spread(x, COLUMNS: gl.constexpr, LAYOUT: gl.constexpr):
-    """What a thread has of its rows, (64, 4), for each of the columns that it has of them."""
-    like = gl.zeros([64, COLUMNS], x.dtype, LAYOUT).reshape([64, COLUMNS // 8, 4, 2])
-    PLACES: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(3, like.type.layout))
-    x = gl.expand_dims(gl.expand_dims(gl.convert_layout(x, PLACES), 1), 3)
-    x, _ = gl.broadcast(x, like)
-    return gl.convert_layout(x.reshape([64, COLUMNS]), LAYOUT)
 
 
 @gluon.jit
@@ -589,16 +540,13 @@ def attend(
     many threads meet where a tile of V is free."""
     MINE: gl.constexpr = TURN + PART
     OTHER: gl.constexpr = TURN + 1 - PART
-    SCORES: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, KEYS, 32]
-    )
-    OUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD, 32]
-    )
+    SCORES: gl.constexpr = PRODUCT(KEYS, k_tiles.dtype)
+    OUT: gl.constexpr = PRODUCT(HEAD, k_tiles.dtype)
     WEIGHTS: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=OUT, k_width=4)
     OUT_ROWS: gl.constexpr = gl.SliceLayout(1, OUT)
     OUT_TYPE: gl.constexpr = output.dtype.element_ty
     O_BLOCK: gl.constexpr = [1, 64, HEAD]
+    diagonal, behind = limits
     zero = gl.zeros([64, KEYS], gl.float32, SCORES)
     blocks = (rows + 127) // 128
     done = 0
@@ -635,8 +583,9 @@ def attend(
         _, peak, _, _ = by_kind(zero, KEYS)
         wait_for_next(used, (tiles > 1) | another, k_full, STAGES)
         scores = hide_keys(
-            scores, first_tile, first_row, keys, limits, KEYS, CAUSAL, WINDOW, SCORES
-        )
+            scores, first_tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES,
+            key_of
+        )  # fmt: skip
         out = gl.zeros([64, HEAD], gl.float32, OUT)
         words, peak, _, total = weigh(scores, peak, factor, KEYS, True, MINE, OTHER, SCORES)
         mbarrier.wait(v_full.index(stage), (used // STAGES) & 1)
@@ -664,7 +613,10 @@ def attend(
                 scores, out = warpgroup_mma_wait(num_outstanding=0, deps=(next_scores, next_out))
                 arrive_at(V_FREE + before, V_USERS)
             arrive_at(K_FREE + stage, WITH_WARP)
-            scores = hide_keys(scores, tile, first_row, keys, limits, KEYS, CAUSAL, WINDOW, SCORES)
+            scores = hide_keys(
+                scores, tile, first_row, keys, diagonal, behind, KEYS, CAUSAL, WINDOW, SCORES,
+                key_of
+            )  # fmt: skip
             words, peak, shrink, more = weigh(
                 scores, peak, factor, KEYS, False, MINE, OTHER, SCORES
             )

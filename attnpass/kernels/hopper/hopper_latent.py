@@ -20,6 +20,7 @@ at the same time, all but one from the L2 cache. `combine` of hopper_decode.py a
 pieces of a head gave.
 """
 
+from hopper_common import PRODUCT, room_for
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -34,14 +35,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 LEFT = gl.constexpr(0)
 RIGHT = gl.constexpr(1)
 REST = gl.constexpr(2)
-
-
-@gluon.constexpr_function
-def PRODUCT(columns):
-    """The layout of a product of 64 rows."""
-    return gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, columns, 16]
-    )
 
 
 @gluon.jit
@@ -327,13 +320,6 @@ def attend_second(given, LATENT: gl.constexpr, STAGES: gl.constexpr):
             number += 1
         store_half(results[0], slot_of(head, work, slots), out, work, 1, LATENT)
         start = stop
-
-
-@gluon.jit
-def room_for(dtype: gl.constexpr, count: gl.constexpr, rows: gl.constexpr, columns: gl.constexpr):
-    """Shared memory for so many tiles."""
-    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([rows, columns], dtype)
-    return gl.allocate_shared_memory(dtype, [count, rows, columns], TILE)
 
 
 @gluon.jit

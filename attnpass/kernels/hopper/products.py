@@ -21,6 +21,7 @@ from ...ir import (
     is_ranked_tensor,
     product,
     ranked_shape,
+    reached,
     size_values,
     sizes_of,
     tensor_bytes,
@@ -723,15 +724,12 @@ def result_sizes(facts: ProductFacts, epilogue: Epilogue) -> tuple[Size, ...]:
 
 def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
     """Whether one of the ops from a product to what a kernel writes is a reshape."""
-    waiting, seen = [first], set[ir.Operation]()
-    while waiting:
-        op = waiting.pop()
-        if op.name in RESHAPES:
-            return True
-        if op != last and op not in seen and is_ranked_tensor(op.results[0]):
-            waiting += [user for user in users(op.results[0]) if user.results]
-        seen.add(op)
-    return False
+
+    def behind(op: ir.Operation) -> list[ir.Operation]:
+        goes_on = op != last and is_ranked_tensor(op.results[0])
+        return [user for user in users(op.results[0]) if user.results] if goes_on else []
+
+    return any(op.name in RESHAPES for op in reached([first], behind))
 
 
 def flat_rows(build: Builder, value: ir.Value) -> ir.Value:

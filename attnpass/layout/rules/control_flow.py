@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import defining_op, is_scalar
+from ...ir import defining_op, is_scalar, terminator
 from . import Refusal
 from .carried_values import CarriedValue, owner_of
 from .symbols import Symbols
@@ -13,7 +13,7 @@ from .symbols import Symbols
 def branch_result(value: ir.Value, symbols: Symbols) -> CarriedValue:
     """`scf.if` and other ops that run one of their regions: fed by every region's yield."""
     op, number = owner_of(value), _result_number(value)
-    ends = [list(block.operations)[-1].operation for region in op.regions for block in region]
+    ends = [terminator(block) for region in op.regions for block in region]
     return CarriedValue((value,), tuple((end, number) for end in ends if end.name == "scf.yield"))
 
 
@@ -63,7 +63,7 @@ def block_argument(value: ir.Value) -> CarriedValue | Refusal:
     argument = ir.BlockArgument(value)
     block, sources = argument.owner, []
     for before in block.predecessors:
-        branch = list(before.operations)[-1].operation
+        branch = terminator(before)
         for number, successor in enumerate(branch.successors):
             if successor == block:
                 found = _branch_operand(branch, number, argument.arg_number)
@@ -97,7 +97,7 @@ def passed_on(value: ir.Value, symbols: Symbols) -> CarriedValue:
 
 
 def _terminator(region: ir.Region) -> ir.Operation:
-    return list(region.blocks[0].operations)[-1].operation
+    return terminator(region.blocks[0])
 
 
 def _result_number(value: ir.Value) -> int:

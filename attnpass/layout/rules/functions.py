@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import set_function_type
+from ...ir import set_function_type, terminator
 from ..layout import Layout
 from . import Refusal
 from .carried_values import CarriedValue, owner_of
@@ -77,7 +77,7 @@ def _why_fixed(symbol: Symbol) -> str:
 
 def returns_of(function: ir.Operation) -> list[ir.Operation]:
     """The ops that a function returns by."""
-    ends = [list(block.operations)[-1].operation for block in function.regions[0].blocks]
+    ends = [terminator(block) for block in function.regions[0].blocks]
     return [end for end in ends if end.name in _RETURNS]
 
 
