@@ -26,12 +26,12 @@ from .products import (
     MULTIPLE,
     ProductPart,
     divides,
+    epilogue_numbers,
     flat_rows,
     hand_on,
     iree_seconds,
     left_seconds,
     most_rows,
-    numbers_of,
     result_sizes,
     turns,
     weights_of,
@@ -61,7 +61,7 @@ class FewColumnsPlan(ProductOffer):
         divided = division(self.kernel, own.m, self.units)
         assert divided is not None, "a kernel that fits"
         numbers = {"m": own.n, "n": own.m, "k": own.k, "division": divided.number}
-        numbers |= numbers_of(self.epilogue, 0)
+        numbers |= epilogue_numbers(self.epilogue, 0)
         results = [((own.n, own.m), element_type(self.epilogue.result))]
         # In the place of a bias, a factor and a residual that there are not stand the rows.
         given = [rows, streamed, rows, rows, rows]

@@ -635,12 +635,12 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
         flags |= sum(
             bit for part, bit in zip(plan.parts, (512, 1024), strict=True) if part.epilogue.start
         )
-    numbers = numbers_of(epilogue, flags)
+    numbers = epilogue_numbers(epilogue, flags)
     is_shared = isinstance(epilogue.share, int) and not plan.kernel.batched
     return numbers if is_shared else numbers | {"share": _ALL_ROWS}
 
 
-def numbers_of(epilogue: Epilogue, flags: int) -> dict[str, int]:
+def epilogue_numbers(epilogue: Epilogue, flags: int) -> dict[str, int]:
     """The same of one product, with these flags."""
     _, slope, cube = _CURVES[epilogue.activation]
     share = epilogue.share if isinstance(epilogue.share, int) else _ALL_ROWS
