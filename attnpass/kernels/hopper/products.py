@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Iterator, Sequence
@@ -319,8 +320,7 @@ def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bo
 def divides(kernel: ProductKernel, rows: Size, columns: Size, units: int) -> bool:
     """Whether a kernel for few rows is meant for so many of them, and for so many columns."""
     assert isinstance(columns, int)
-    others = {one.most_rows for one in load_products() if one.most_blocks}
-    least = isinstance(rows, int) and min((one for one in others if rows <= one), default=0)
+    least = isinstance(rows, int) and min((one for one in _few_rows() if rows <= one), default=0)
     return least == kernel.most_rows and division(kernel, columns, units) is not None
 
 
@@ -390,9 +390,16 @@ def turns(kernel: ProductKernel, facts: ProductFacts) -> bool:
     return kernel.weights == "nk" and not facts.by_columns
 
 
+@functools.cache
 def most_rows() -> int:
     """What kernels for few rows take at most."""
     return max(kernel.most_rows for kernel in load_products())
+
+
+@functools.cache
+def _few_rows() -> frozenset[int]:
+    """How many rows kernels take at most that divide what they do."""
+    return frozenset(kernel.most_rows for kernel in load_products() if kernel.most_blocks)
 
 
 def _plan(
