@@ -74,8 +74,8 @@ def put_in_place(
 
 
 def replace_op(op: ir.Operation, *values: ir.Value) -> None:
-    """Gives the users of an op these values for its first results, the others of which have no
-    users, and erases it; its handle must not be used again."""
+    """Gives the users of an op these values for its first results, and erases it; other results
+    must have no users. Its handle must not be used again."""
     for old, new in zip(op.results, values, strict=False):
         old.replace_all_uses_with(new)
     erase(op)
