@@ -18,7 +18,7 @@ _KERNELS = [kernel for kernel in load_products() if kernel.most_blocks]
 def _kind(kernel: ProductKernel) -> tuple[str, ...]:
     """What a kernel does, however it divides its work."""
     types = (kernel.element_type, kernel.result_type, kernel.weights)
-    return (*types, kernel.activation, str(kernel.most_rows))
+    return (*types, kernel.activation, str(kernel.most_rows), str(kernel.joined))
 
 
 @pytest.mark.parametrize("units", _UNITS)
