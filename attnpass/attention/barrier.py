@@ -1,15 +1,24 @@
-"""Keeps IREE from moving a V that we left, where its flag for that cannot be set."""
+"""Values that IREE moves and fuses nothing across: behind barriers, and copies.
+
+A barrier keeps IREE from moving a V that we left, where its flag for that cannot be set.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from ..ir import Builder, defining_op, next_op, sizes_of
+from iree.compiler import ir
+
+from ..ir import (
+    Builder,
+    defining_op,
+    element_type,
+    fill_builtin_region,
+    next_op,
+    sizes_of,
+)
 from ..ir.views import REORDERS, view_before
 from .facts import find
-
-if TYPE_CHECKING:
-    from iree.compiler import ir
 
 BARRIER = "iree_tensor_ext.compute_barrier.start"
 
@@ -40,6 +49,34 @@ def compute_barrier(build: Builder, value: ir.Value) -> ir.Value:
     dispatches are formed."""
     dynamic = [build.size(size) for size in sizes_of(value) if not isinstance(size, int)]
     return build.create(BARRIER, [value.type], [value, *dynamic]).results[0]
+
+
+def copied(build: Builder, value: ir.Value) -> ir.Value:
+    """`value` as the result of a kernel that copies it."""
+    sizes, element = sizes_of(value), element_type(value)
+    i1, i8 = (ir.IntegerType.get_signless(bits, build.anchor.context) for bits in (1, 8))
+    if element == i1:
+        # IREE compiles no copy of truth values.
+        wide = build.computed(
+            sizes, i8, lambda inner, x: inner.convert("arith.extui", x[0], i8), value
+        )
+        narrow = build.computed(
+            sizes,
+            i1,
+            lambda inner, x: inner.convert("arith.trunci", x[0], i1),
+            copied(build, wide),
+        )
+        return compute_barrier(build, narrow)
+    init = build.empty(sizes, element)
+
+    def copy(inner: Builder) -> Sequence[ir.Value]:
+        # A generic that only hands on its input is folded.
+        segments = {"operandSegmentSizes": inner.segments(1, 1)}
+        op = inner.create("linalg.copy", [init.type], [value, init], segments, regions=1)
+        fill_builtin_region(op)
+        return op.results
+
+    return build.dispatch_region([(sizes, element)], copy)[0]
 
 
 def store_operand(op: ir.Operation, number: int) -> None:

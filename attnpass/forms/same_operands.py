@@ -12,14 +12,15 @@ import itertools
 
 from iree.compiler import ir
 
-from ..attention.barrier import compute_barrier
+from ..attention.barrier import compute_barrier, copied
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, defining_op, ranked_shape, sizes_of
+from ..ir import Builder, defining_op, has_ancestor, ranked_shape, sizes_of
 from ..ir.views import RESHAPES, View, view_before
 
 # IREE takes equal compute barriers for one, and a barrier of a barrier; these are never equal.
 _BARRIER = "util.optimization_barrier"
+_LOOPS = ("scf.for", "scf.while")
 _OPERANDS = ("query", "key", "value")
 # The source below views, and the views, the last one first.
 Made = tuple[ir.Value, list[View]]
@@ -47,11 +48,17 @@ def tell_operands_apart(facts: AttentionFacts) -> list[str]:
 
 def _behind_barrier(build: Builder, value: ir.Value, is_viewed: bool, others: int) -> ir.Value:
     """`value` behind a barrier that is unlike those of `others`. Where a view may come from another
-    operand or from the result alone, IREE does not look for sizes below the barrier."""
+    operand or from the result alone, IREE does not look for sizes below the barrier.
+
+    In a loop it is copied: IREE's runtime reads what is no buffer yet where a barrier hides part of
+    what another turn of the loop made ("transient buffer has not been committed", now and then).
+    """
     # IREE makes views of its own of dims of size one.
     is_open = not others and (is_viewed or 1 in ranked_shape(value))
     # Behind arguments IREE puts compute barriers of its own.
     maker = defining_op(value)
+    if has_ancestor(build.anchor, *_LOOPS):
+        return copied(build, value)
     if not is_open or (maker is not None and maker.name == "hal.tensor.import"):
         value, sizes = build.create(_BARRIER, [value.type], [value]).results[0], sizes_of(value)
         value = build.tied(value, sizes)

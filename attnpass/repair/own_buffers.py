@@ -16,7 +16,7 @@ from operator import or_
 from iree.compiler import ir
 
 from ..analysis.boundary import is_held
-from ..attention.barrier import BARRIER, compute_barrier
+from ..attention.barrier import BARRIER, compute_barrier, copied
 from ..ir import (
     DYNAMIC,
     Builder,
@@ -24,7 +24,6 @@ from ..ir import (
     collect,
     defining_op,
     element_bytes,
-    element_type,
     is_inside,
     is_ranked_tensor,
     ranked_shape,
@@ -34,7 +33,6 @@ from ..ir import (
     terminator,
     users,
 )
-from ..ir.builder import fill_builtin_region
 from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import Op
@@ -295,34 +293,6 @@ def _is_computed(value: ir.Value) -> bool:
     if maker is not None and maker.name == BARRIER:
         maker = defining_op(below_views(maker.operands[0], WHOLE))
     return maker is not None and maker.name.startswith(_COMPUTES)
-
-
-def copied(build: Builder, value: ir.Value) -> ir.Value:
-    """`value` as the result of a kernel that copies it."""
-    sizes, element = sizes_of(value), element_type(value)
-    i1, i8 = (ir.IntegerType.get_signless(bits, build.anchor.context) for bits in (1, 8))
-    if element == i1:
-        # IREE compiles no copy of truth values.
-        wide = build.computed(
-            sizes, i8, lambda inner, x: inner.convert("arith.extui", x[0], i8), value
-        )
-        narrow = build.computed(
-            sizes,
-            i1,
-            lambda inner, x: inner.convert("arith.trunci", x[0], i1),
-            copied(build, wide),
-        )
-        return compute_barrier(build, narrow)
-    init = build.empty(sizes, element)
-
-    def copy(inner: Builder) -> Sequence[ir.Value]:
-        # A generic that only hands on its input is folded.
-        segments = {"operandSegmentSizes": inner.segments(1, 1)}
-        op = inner.create("linalg.copy", [init.type], [value, init], segments, regions=1)
-        fill_builtin_region(op)
-        return op.results
-
-    return build.dispatch_region([(sizes, element)], copy)[0]
 
 
 def _targets(write: ir.Operation) -> list[ir.Value]:

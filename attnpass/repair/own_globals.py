@@ -22,6 +22,7 @@ from itertools import islice
 
 from iree.compiler import ir
 
+from ..attention.barrier import copied
 from ..ir import (
     DYNAMIC,
     Builder,
@@ -43,7 +44,7 @@ from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE
 from .kept_stores import BARRIERS, LOAD, STORE, barred, behind_barriers, held, is_handed_on
-from .own_buffers import ENDS, LOOPS, Repair, copied, is_written, record
+from .own_buffers import ENDS, LOOPS, Repair, is_written, record
 
 _VALUE = "initial_value"
 _INITIALIZER = "util.initializer"

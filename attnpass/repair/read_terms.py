@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
+from ..attention.barrier import copied
 from ..ir import (
     Builder,
     Size,
@@ -49,8 +50,8 @@ class ReadTerms(OpPass):
     IREE 3.13 takes the scalars that fill a tensor into the body of what reads it. Where a body then
     has a term that it reads from no tensor, IREE's vectorizer adds it up once a vector (a count of
     six is 1), or fails ("reduction dimension out of range"): counts, sums of ones, by how much an
-    average pool divides. What fills a tensor is read behind an optimization barrier, which stays
-    until IREE has fused all that it will; other terms are put in a tensor of the summed dims.
+    average pool divides. What fills a tensor is read from a copy, which has a kernel of its own;
+    other terms are put in a tensor of the summed dims.
     """
 
     name = "attn-read-terms"
@@ -127,15 +128,10 @@ def _stored_before(load: ir.Operation) -> ir.Value | None:
 
 
 def _read(op: ir.Operation, numbers: Sequence[int]) -> str:
-    """Has an op read these operands behind a barrier."""
+    """Has an op read copies of these operands."""
     for number in numbers:
-        op.operands[number] = _kept(Builder(op), op.operands[number])
+        op.operands[number] = copied(Builder(op), op.operands[number])
     return "what it adds up is read from memory: IREE 3.13 adds up what fills a tensor once"
-
-
-def _kept(build: Builder, value: ir.Value) -> ir.Value:
-    kept = build.create(BARRIER, [value.type], [value]).results[0]
-    return build.tied(kept, sizes_of(value))
 
 
 def _give(op: ir.Operation, terms: Sequence[_Term]) -> str:
@@ -187,4 +183,4 @@ def _tensor(
         return made.get(term.value, term.value)
 
     found = build.computed([sizes[dim] for dim in loops], element_type(term.value), body)
-    return _kept(build, found), loops
+    return copied(build, found), loops

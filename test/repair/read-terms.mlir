@@ -13,9 +13,9 @@
 // A sum of ones.
 // CHECK-LABEL: func.func @filled(
 // CHECK: %[[ONES:.*]] = linalg.fill {{.*}} -> tensor<4x?xf32>
-// CHECK: %[[KEPT:.*]] = util.optimization_barrier %[[ONES]]
-// CHECK: %[[TIED:.*]] = flow.tensor.tie_shape %[[KEPT]]
-// CHECK: linalg.generic {{.*}} ins(%[[TIED]]
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK: linalg.copy ins(%[[ONES]]
+// CHECK: linalg.generic {{.*}} ins(%[[COPY]]
 func.func @filled(%n: index) -> tensor<4xf32> {
   %one = arith.constant 1.0 : f32
   %zero = arith.constant 0.0 : f32
@@ -34,8 +34,9 @@ func.func @filled(%n: index) -> tensor<4xf32> {
 // What divides an average pool, made of what fills a tensor.
 // CHECK-LABEL: func.func @pooled(
 // CHECK: %[[HALVES:.*]] = linalg.generic
-// CHECK: %[[KEPT:.*]] = util.optimization_barrier %[[HALVES]]
-// CHECK: linalg.pooling_nhwc_sum {{.*}} ins(%[[KEPT]],
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK: linalg.copy ins(%[[HALVES]]
+// CHECK: linalg.pooling_nhwc_sum {{.*}} ins(%[[COPY]],
 func.func @pooled() -> tensor<1x3x3x2xf32> {
   %one = arith.constant 1.0 : f32
   %zero = arith.constant 0.0 : f32
@@ -58,8 +59,9 @@ func.func @pooled() -> tensor<1x3x3x2xf32> {
 // CHECK: %[[ONES:.*]] = linalg.generic
 // CHECK: linalg.yield %{{.*}} : i32
 // CHECK: } -> tensor<6xi32>
-// CHECK: %[[KEPT:.*]] = util.optimization_barrier %[[ONES]]
-// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[KEPT]] : tensor<4x6xi32>, tensor<6xi32>)
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK: linalg.copy ins(%[[ONES]]
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[COPY]] : tensor<4x6xi32>, tensor<6xi32>)
 // CHECK-NEXT: ^bb0(%[[X:.*]]: i32, %[[ONE:.*]]: i32, %[[COUNT:.*]]: i32, %[[SUM:.*]]: i32)
 // CHECK-NEXT: %[[A:.*]] = arith.addi %[[COUNT]], %[[ONE]]
 // CHECK-NEXT: %[[B:.*]] = arith.addi %[[SUM]], %[[X]]
@@ -81,8 +83,8 @@ func.func @counted(%x: tensor<4x6xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
 // CHECK: linalg.index 0
 // CHECK: tensor.extract
 // CHECK: } -> tensor<4x6xf32>
-// CHECK: %[[KEPT:.*]] = util.optimization_barrier
-// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[KEPT]] : tensor<4x6xf32>, tensor<4x6xf32>)
+// CHECK: %[[COPY:.*]] = flow.dispatch.region
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[COPY]] : tensor<4x6xf32>, tensor<4x6xf32>)
 func.func @indices(%x: tensor<4x6xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
   %f = arith.constant dense<0.0> : tensor<4xf32>
   %0 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x6xf32>) outs(%f : tensor<4xf32>) {
@@ -99,7 +101,7 @@ func.func @indices(%x: tensor<4x6xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
 util.global private mutable @state = dense<2.0> : tensor<4x6xf32>
 // CHECK-LABEL: func.func @global(
 // CHECK: %[[LOADED:.*]] = util.global.load @state
-// CHECK: util.optimization_barrier %[[LOADED]]
+// CHECK: linalg.copy ins(%[[LOADED]]
 func.func @global() -> tensor<4xf32> {
   %one = arith.constant 1.0 : f32
   %f = arith.constant dense<0.0> : tensor<4xf32>
@@ -113,7 +115,7 @@ func.func @global() -> tensor<4xf32> {
 
 // A product of f16, added up in f32.
 // CHECK-LABEL: func.func @narrow(
-// CHECK: util.optimization_barrier %{{.*}} : tensor<6xf16>
+// CHECK: flow.dispatch.region -> (tensor<6xf16>)
 func.func @narrow(%x: tensor<4x6xf16>) -> tensor<4xf32> {
   %half = arith.constant 0.5 : f16
   %f = arith.constant dense<0.0> : tensor<4xf32>
@@ -128,7 +130,7 @@ func.func @narrow(%x: tensor<4x6xf16>) -> tensor<4xf32> {
 
 // What is read stays, by one index or all; so does the largest of equal numbers.
 // CHECK-LABEL: func.func @read(
-// CHECK-NOT: optimization_barrier
+// CHECK-NOT: flow.dispatch.region
 func.func @read(%x: tensor<4x6xf32>, %v: tensor<6xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %one = arith.constant 1.0 : f32
   %f = arith.constant dense<0.0> : tensor<4xf32>
