@@ -68,7 +68,8 @@ class ConvProducts(OpPass):
     On CUDA, of 16 bits: IREE 3.13 multiplies them at 58 TFLOPS, a tenth of an H200's (3 x 3 of
     640 channels, 2 x 64 x 64: 1.04 ms), reads channels of depthwise ones one by one (31 taps, 8 x
     800 x 512: 242 us), and writes to illegal addresses for groups (128 taps, 16 of 48 channels).
-    Those of unknown sizes are left there, but for an unknown batch where there are no groups.
+    Those of unknown sizes are left there, but for an unknown batch, and for groups: of these IREE
+    has no program on CPUs, either, where the last dim is unknown.
 
     On CPUs, of any float type, where lines fill no vectors (others have loops that read the image
     where it lies, `attn-vectorize-windows`): 2 to 13 times as fast as IREE's (one thread of a Zen
@@ -392,13 +393,13 @@ def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
 def _grouped(op: ir.Operation) -> bool:
     """Makes of a convolution (batch, group, channels, ...) a product for each group."""
     image, weights, start = op.operands
-    shapes = [ranked_shape(value) for value in op.operands]
-    if not _has_types(op) or None in itertools.chain(*shapes):
+    if not _has_types(op) or None in (*ranked_shape(weights), ranked_shape(image)[2]):
         return False
-    build, sizes = Builder(op), [[size or 0 for size in shape] for shape in shapes]
-    (batch, groups, channels, *_), (_, count, _, *kernel), (*_, y, x) = sizes
+    build, sizes = Builder(op), [sizes_of(value) for value in op.operands]
+    (batch, _, channels, *_), (groups, count, _, *kernel), (*_, y, x) = sizes
     made = [groups, batch, y, x, *kernel, channels]
-    if 2 * math.prod(made) > _MOST_BYTES:
+    # As far as is known.
+    if 2 * math.prod(size for size in made if isinstance(size, int)) > _MOST_BYTES:
         return False
     steps, gaps = (
         list(ir.DenseIntElementsAttr(op.attributes[k])) for k in ("strides", "dilations")
@@ -418,17 +419,18 @@ def _grouped(op: ir.Operation) -> bool:
     rows = compute_barrier(build, build.collapse(patches, [[0], [1, 2, 3], [4, 5, 6]]))
     lines = build.collapse(build.transpose(weights, [0, 1, 3, 4, 2]), [[0], [1], [2, 3, 4]])
     positions = [(0, 1, 3), (0, 2, 3), (0, 1, 2)]
-    total = _summed(build, rows, lines, [groups, batch * y * x, count], positions)
+    total = _summed(build, rows, lines, [groups, sizes_of(rows)[1], count], positions)
     total = build.expand(total, [[0], [1, 2, 3], [4]], [groups, batch, y, x, count])
     total = build.transpose(total, [1, 0, 4, 2, 3])
     everywhere = tuple(range(5))
+    init = build.empty(sizes_of(total), element_type(start))
     result = build.generic(
         [total, start],
-        [build.empty(sizes[2], element_type(start))],
+        [init],
         [everywhere] * 3,
         lambda inner, scalars: [inner.addf(*scalars[:2])],
     )[0]
-    op.results[0].replace_all_uses_with(result)
+    op.results[0].replace_all_uses_with(build.cast(result, sizes_of(start)))
     return True
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from ..errors import AttnError
 from .control_flow import carry_all, drop_unused, graphs_of
@@ -55,6 +57,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
     3. Arithmetic on sizes is what the importer has.
     4. Unsigned bytes are computed with in 32 bits.
     5. Loops carry all that they read.
+    6. Sizes that torch has found out to be one number are that number.
     """
     for graph in graphs_of(program.graph_module):
         _normalize(graph)
@@ -66,6 +69,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
 def _normalize(graph: torch.fx.Graph) -> None:
     """`normalize` of one graph: a program's, or that of a loop or a branch."""
     for node in list(graph.nodes):
+        _say_sizes(node)
         if node.target in _SCATTERS:
             node.update_arg(1, node.args[1] % max(node.meta["val"].dim(), 1))
         elif node.target in _ARITHMETIC:
@@ -78,6 +82,30 @@ def _normalize(graph: torch.fx.Graph) -> None:
     split_views(graph, PLACES)
     widen_bytes(graph, PLACES)
     graph.eliminate_dead_code()
+
+
+def _say_sizes(node: torch.fx.Node) -> None:
+    """Has what a node was traced as say sizes as numbers where torch allows no others: an argument
+    says symbols still, of which the program is right for one size."""
+
+    def said(value: torch.Tensor) -> torch.Tensor:
+        if not any(isinstance(size, torch.SymInt) and _is_known(size) for size in value.shape):
+            return value
+        node.meta.pop("tensor_meta", None)
+        sizes, strides = (
+            [int(size) if _is_known(size) else size for size in numbers]
+            for numbers in (value.shape, value.stride())
+        )
+        with getattr(value, "fake_mode", nullcontext()):
+            return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
+
+    if "val" in node.meta:
+        node.meta["val"] = pytree.tree_map_only(torch.Tensor, said, node.meta["val"])
+
+
+def _is_known(size: int | torch.SymInt) -> bool:
+    """Whether torch knows the one number that a size is."""
+    return isinstance(size, int) or size.node.expr.is_Integer
 
 
 def _is_of_truths(checked: Any) -> bool:

@@ -663,6 +663,11 @@ def _adaptive_max(op: Any, dims: int) -> Callable[..., Any]:
 
     def pool(x: Any, size: Sequence[int]) -> Any:
         counts = x.shape[-dims:]
+        if {*size} == {1}:
+            # Of any sizes.
+            value, place = x.flatten(-dims).max(-1)
+            shape = [*x.shape[:-dims], *size]
+            return value.reshape(shape), place.reshape(shape)
         known = all(isinstance(count, int) for count in counts) and 0 not in size
         if not known or all(n % wanted == 0 for n, wanted in zip(counts, size, strict=True)):
             return batched(x, size)

@@ -100,6 +100,8 @@ class CallSignature:
         elif not isinstance(expected, torch.Tensor):
             if not isinstance(leaf, int | float):
                 yield f"a number is needed, not {type(leaf).__name__}"
+            elif _is_other(leaf, expected):
+                yield f"it was compiled for {int(expected)}, not {leaf}"
         elif not isinstance(leaf, torch.Tensor):
             yield f"a tensor is needed, not {type(leaf).__name__}"
         elif leaf.dtype != expected.dtype:
@@ -131,6 +133,12 @@ class CallSignature:
             yield f"dim {place} is {size}, but was compiled for at least {allowed.lower}"
         if size > allowed.upper:
             yield f"dim {place} is {size}, but was compiled for at most {allowed.upper}"
+
+
+def _is_other(number: float, expected: Any) -> bool:
+    """Whether torch allows one number alone, and not this one."""
+    known = isinstance(expected, torch.SymInt) and expected.node.expr.is_Integer
+    return known and number != int(expected)
 
 
 def signature_of(program: ExportedProgram) -> CallSignature:

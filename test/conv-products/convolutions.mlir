@@ -134,6 +134,16 @@ func.func @groups(%image: tensor<2x4x8x9x1xf16>, %w: tensor<4x16x8x3x1xf16>, %s:
   return %r, %u : tensor<2x4x16x7x1xf32>, tensor<16x16x16x8192x1xf32>
 }
 
+// Of a batch and pixels that are unknown, too: not of unknown weights.
+// CHECK-LABEL: func.func @groups_of_any_size(
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}}, %{{.*}} : tensor<4x?x24xf16>, tensor<4x16x24xf16>) outs(%{{.*}} : tensor<4x?x16xf32>)
+// CHECK: linalg.conv_2d_ngchw_gfchw
+func.func @groups_of_any_size(%image: tensor<?x4x8x?x1xf16>, %w: tensor<4x16x8x3x1xf16>, %v: tensor<4x?x8x3x1xf16>, %s: tensor<?x4x16x?x1xf32>, %t: tensor<?x4x?x?x1xf32>) -> (tensor<?x4x16x?x1xf32>, tensor<?x4x?x?x1xf32>) {
+  %r = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %w : tensor<?x4x8x?x1xf16>, tensor<4x16x8x3x1xf16>) outs(%s : tensor<?x4x16x?x1xf32>) -> tensor<?x4x16x?x1xf32>
+  %u = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%image, %v : tensor<?x4x8x?x1xf16>, tensor<4x?x8x3x1xf16>) outs(%t : tensor<?x4x?x?x1xf32>) -> tensor<?x4x?x?x1xf32>
+  return %r, %u : tensor<?x4x16x?x1xf32>, tensor<?x4x?x?x1xf32>
+}
+
 // The same in f32, whose products are stored as they are made.
 // CHECK-LABEL: func.func @wide(
 // CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}} : tensor<10x8xf32>, tensor<16x8xf32>)

@@ -85,9 +85,35 @@ def test_numbers(level: str, kind: str, unknown: int) -> None:
         wanted = narrow.double()(*(x.double() for x in images))
     assert not report.found("fallback")
     said = [one.reason for one in report.found("fitted") if one.pass_name == "attn-conv-products"]
-    # Groups of unknown sizes stay, and spread images of these.
-    left = 1 + len(SPREAD) if unknown > 1 else 0
+    # Spread images of unknown sizes stay.
+    left = len(SPREAD) if unknown > 1 else 0
     assert len(said) == len(CONVOLUTIONS) + len(SPREAD) - left, said
     bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
     for place, (result, right) in enumerate(zip(results, wanted, strict=True)):
         assert rel_error(result.double().numpy(), right.numpy()) < bound, place
+
+
+# Positions of a wav2vec, gaps, and images: IREE 3.13 has no program of groups where the last dim is
+# unknown.
+GROUPS = (
+    ((40,), 64, lambda: nn.Conv1d(64, 64, 16, padding=8, groups=16)),
+    ((33,), 16, lambda: nn.Conv1d(16, 32, 5, 2, padding=2, dilation=2, groups=4)),
+    ((9, 10), 16, lambda: nn.Conv2d(16, 24, 3, padding=1, groups=2, bias=False)),
+)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("case", range(len(GROUPS)))
+def test_groups_of_unknown_pixels(case: int, kind: str) -> None:
+    torch.manual_seed(case)
+    sizes, channels, make = GROUPS[case]
+    model, report = make().eval().to(getattr(torch, kind)), Report()
+    x = torch.randn(2, channels, *sizes).to(model.weight.dtype)
+    unknown = {0: torch.export.Dim.AUTO} | dict.fromkeys(range(2, x.dim()), torch.export.Dim.AUTO)
+    compiled = attnpass.torch.compile(model, (x,), dynamic_shapes=(unknown,), report=report)
+    assert not report.found("fallback")
+    for image in (x, torch.randn(3, channels, *(size + 7 for size in sizes)).to(x.dtype)):
+        with torch.no_grad():
+            wanted = copy.deepcopy(model).double()(image.double())
+        bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
+        assert rel_error(compiled(image).double().numpy(), wanted.numpy()) < bound

@@ -583,6 +583,23 @@ class Strides(torch.nn.Module):
         return x[..., table[table >= 0]], x[..., : self.stride]
 
 
+def test_sizes_that_torch_takes_for_one() -> None:
+    """Of a length left to torch that a pool takes for the example's, another one is refused, as
+    PyTorch does: its windows are counted for one."""
+
+    class Pool(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return F.max_pool1d(x.transpose(1, 2), 2), F.adaptive_max_pool2d(x, 1)
+
+    free = torch.export.Dim.AUTO
+    x, other = torch.randn(2, 12, 8), torch.randn(5, 12, 8)
+    compiled = attnpass.torch.compile(Pool(), (x,), dynamic_shapes=({0: free, 1: free},))
+    for got, wanted in zip(compiled(other), Pool()(other), strict=True):
+        assert torch.equal(got, wanted)
+    with pytest.raises(attnpass.AttnError, match="dim 1 was compiled for 12, not 20"):
+        compiled(torch.randn(2, 20, 8))
+
+
 def test_sizes_that_a_model_holds_in_buffers() -> None:
     model, x = Strides().eval(), torch.randn(2, 3, 16)
     fast = attnpass.torch.compile(model, (x,), device="cpu")
