@@ -355,6 +355,23 @@ def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
     return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]
 
 
+def keep_carried(module: ir.Operation) -> list[ir.Operation]:
+    """Has loops that carry several tensors of unknown sizes begin with copies of them; returns the
+    loops. Needs a current context."""
+    loops = []
+    for loop in collect(module, lambda op: op.name in LOOPS, bodies=False):
+        carried = [number for number, value in enumerate(loop.operands) if _is_unknown(value)]
+        if len(carried) > 1:
+            for number in carried:
+                loop.operands[number] = copied(Builder(loop), loop.operands[number])
+            loops.append(loop)
+    return loops
+
+
+def _is_unknown(value: ir.Value) -> bool:
+    return is_ranked_tensor(value) and None in ranked_shape(value)
+
+
 Repair = Callable[[ir.Operation], Sequence[ir.Operation | str]]
 # What is written otherwise, in order, by functions that return the ops that they changed, or the
 # names of functions: a kind of these, and why.
@@ -363,6 +380,11 @@ _REPAIRS: dict[Repair, tuple[str, str]] = {
         "function",
         "an argument that is written and returned as it was is copied: IREE 3.13 writes to its "
         "buffer",
+    ),
+    keep_carried: (
+        "loop",
+        "it begins with copies: IREE 3.13 reads one of several tensors of unknown sizes for "
+        "another",
     ),
     keep_outside: (
         "loop",
@@ -403,7 +425,8 @@ class OwnBuffers(Pass):
     other users. What a write reads of the tensor that it writes to is put in memory first. What is
     sorted where it lies is a copy of an argument or a global. What a precompiled kernel writes is
     copied where it would stand behind a part of no whole vectors: to write there is an illegal
-    address.
+    address. A loop that carries several tensors of unknown sizes begins with copies of them: IREE
+    allocates what it makes as one, and forgets where those behind the first begin.
     """
 
     name = "attn-own-buffers"
