@@ -168,6 +168,8 @@ def value_layouts_alone() -> str:
 
 # PyTorch's ways to run a block: eager, as a CUDA graph, compiled.
 PYTORCH = {"torch": "eager", "torch graph": "graph", "torch compile": "compiled"}
+# Of products that a kernel for few rows computes.
+FEW_COLUMNS = 64
 # What stands behind a product, by the words of its case.
 BEHIND = {
     "bias": "bias",
@@ -221,14 +223,15 @@ def _best_of_pytorch(ways: Ways) -> str:
 
 
 def product_kernels(run: str = "product_kernels_h200") -> str:
-    """Microseconds of products by IREE's code, by precompiled kernels and by PyTorch; batches, and
-    columns and depths that 8 does not divide, are in the results alone."""
+    """Microseconds of products by IREE's code, by precompiled kernels and by PyTorch; batches, few
+    columns, and columns and depths that 8 does not divide, are in the results alone."""
     results = load(run)
     lines = []
     for case, ways in results.by_case("timed").items():
         kind, shape, *behind = case.split()
         _, *sizes = map(int, shape.split("x"))
-        if len(sizes) > 2 or any(size % 8 for size in sizes):
+        few = sizes[0] <= FEW_COLUMNS or "beside" in behind
+        if few or len(sizes) > 2 or any(size % 8 for size in sizes):
             continue
         words = [f"{kind} {shape.replace('x', ' x ')}"]
         words += [BEHIND[" ".join(behind)]] if behind else []
@@ -238,6 +241,28 @@ def product_kernels(run: str = "product_kernels_h200") -> str:
     head = ["rows x columns x depth", "IREE", "kernel", "PyTorch"]
     where = f"{on(results, 'microseconds on the GPU')}; errors against float64:\n\n"
     return where + table([*head, "PyTorch's time / kernel's", "error"], lines)
+
+
+def products_together() -> str:
+    """Microseconds of products of the same rows, and of few columns, beside PyTorch."""
+    results = load("product_kernels_h200")
+    lines = []
+    for part in ("timed", "few"):
+        for case, ways in results.by_case(part).items():
+            _, shape, *behind = case.split()
+            rows, *sizes = map(int, shape.split("x"))
+            if len(sizes) > 2 or not (sizes[0] <= FEW_COLUMNS or "beside" in behind):
+                continue
+            columns = [str(sizes[0])]
+            if "beside" in behind:
+                columns += behind[behind.index("beside") + 1].split("x")
+            words = [f"{rows} x {' + '.join(columns)} x {sizes[1]}"]
+            words += ["biases"] if "bias" in behind else []
+            words += ["from memory"] if part == "few" else []
+            times = [f"{ways[way]['us']:.1f}" for way in ("kernel", "torch")]
+            lines.append([", ".join(words), *times, f"{ways['kernel']['error']:.1e}"])
+    head = ["f16, rows x columns x depth", "kernel", "PyTorch", "error"]
+    return f"{on(results, 'microseconds on the GPU')}:\n\n" + table(head, lines)
 
 
 def few_rows() -> str:
@@ -594,6 +619,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
         lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)
     ),
     ("notes/kernels.md", "few rows"): Block(few_rows, ("product_kernels_h100",)),
+    ("notes/kernels.md", "together"): Block(products_together, ("product_kernels_h200",)),
     ("notes/kernels.md", "peers"): Block(kernel_peers, ("peers_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),
     ("notes/kernels.md", "prefill"): Block(kernel_prefill, ("kernels_h200",)),
