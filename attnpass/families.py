@@ -180,6 +180,7 @@ class RepairKernels(PassFamily):
         "attn-order-factors",
         "attn-lone-factors",
         "attn-natural-scores",
+        "attn-wide-arithmetic",
         "attn-loop-carried",
     )
 

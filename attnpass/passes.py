@@ -176,6 +176,7 @@ REGISTRY: dict[str, str] = {
     "attn-vectorize-scans": "attnpass.cpu.vectorize_scans:VectorizeScans",
     "attn-vectorize-windows": "attnpass.cpu.vectorize_windows:VectorizeWindows",
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
+    "attn-wide-arithmetic": "attnpass.repair.wide_arithmetic:WideArithmetic",
     "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
     "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
     "attn-widen": "attnpass.gpu.widen:Widen",

@@ -20,6 +20,7 @@ from .types import is_float, is_ranked_tensor
 
 # Read which iteration dim the body computes for.
 INDEX_OPS = ("linalg.index", "iree_linalg_ext.index")
+_SCALAR_DIALECTS = ("arith.", "math.")
 
 Place = TypeVar("Place")
 Made = TypeVar("Made")
@@ -53,6 +54,11 @@ def index_dim(op: ir.Operation) -> int:
 def index_ops(op: ir.Operation) -> list[ir.Operation]:
     """The ops of the body that read an iteration dim."""
     return [inner for inner in body_ops(op) if inner.name in INDEX_OPS]
+
+
+def is_arithmetic(op: ir.Operation) -> bool:
+    """Whether an op of a body computes with scalars alone, or reads an iteration dim."""
+    return op.name.startswith(_SCALAR_DIALECTS) or op.name in INDEX_OPS
 
 
 def takes_by_index(op: ir.Operation | None) -> bool:

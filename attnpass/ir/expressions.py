@@ -13,11 +13,9 @@ from typing import Generic
 
 from iree.compiler import ir
 
-from .bodies import Made, Place, ScalarReader, Scope
+from .bodies import Made, Place, ScalarReader, Scope, is_arithmetic
 from .queries import defining_op
 from .views import View, view_of
-
-_SCALAR_DIALECTS = ("arith.", "math.")
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class ExpressionReader(ElementReader[Place, Expression[Place]]):
     ) -> Expression[Place] | None:
         if op.parent is None or op.parent.operation.name != "linalg.generic":
             return Leaf(value, ())
-        if not op.name.startswith(_SCALAR_DIALECTS) or len(op.results) != 1:
+        if not is_arithmetic(op) or len(op.results) != 1:
             return None
         inputs = self.inputs(op, scope)
         if None in inputs:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
 from . import maps, printed
 from .attributes import copied_attributes
-from .bodies import INDEX_OPS, body_of, body_ops, index_dim
+from .bodies import (
+    INDEX_OPS,
+    ElementwiseFacts,
+    body_of,
+    body_ops,
+    index_dim,
+    is_arithmetic,
+    needed_ops,
+    read_elementwise,
+)
 from .builder import Builder, fill_builtin_region
-from .queries import collect
+from .queries import collect, defining_op, has_one_use
+from .sizes import sizes_of
+from .views import WHOLE, view_of
 
 
 def fill_region(
@@ -105,6 +117,74 @@ def copy_steps(
                 each.operands[number] = found.get(operand, operand)
         found.update(zip(op.results, copy.results, strict=True))
     return found
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """An element as `make` computes it, of elements of `reads`, in this order."""
+
+    reads: tuple[tuple[ir.Value, maps.Positions], ...]
+    make: Callable[[Builder, Sequence[ir.Value]], ir.Value]
+
+
+def computed_from(
+    build: Builder,
+    value: ir.Value,
+    element: ir.Type,
+    body: Callable[[Builder, ir.Value], ir.Value],
+) -> ir.Value:
+    """A tensor of what `body` makes of each element of `value`, in one `linalg.generic` with the
+    elementwise ops that make `value` and that nobody else reads: IREE has a kernel for those, and
+    another for a widening cast behind them."""
+    sizes = sizes_of(value)
+    source = _source(value, tuple(range(len(sizes))))
+
+    def computed(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        return body(inner, source.make(inner, x))
+
+    return build.computed(sizes, element, computed, *source.reads)
+
+
+def _source(value: ir.Value, dims: maps.Positions) -> _Recipe:
+    """What an element of a tensor is made of; `dims` are the loops at which its dims are read."""
+    op = defining_op(value)
+    if op is not None and has_one_use(value):
+        view = view_of(op) if op.name in WHOLE else None
+        below = None if view is None else view.places_below(dims)
+        if view is not None and below is not None:
+            return _source(view.source, below)
+        facts = read_elementwise(op, list(op.results).index(value))
+        steps = [] if facts is None else needed_ops(op, [facts.scalar])
+        if facts is not None and all(map(is_arithmetic, steps)):
+            return _computed_source(facts, steps, dims)
+    return _Recipe(((value, dims),), lambda _, x: x[0])
+
+
+def _computed_source(
+    facts: ElementwiseFacts, steps: Sequence[ir.Operation], dims: maps.Positions
+) -> _Recipe:
+    wanted = {facts.scalar, *(x for step in steps for x in step.operands)}
+    parts = {
+        read.argument: _source(
+            read.operand, tuple(None if dim is None else dims[dim] for dim in read.dims)
+        )
+        for read in facts.reads
+        if read.argument in wanted
+    }
+
+    def make(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+        names, left = dict[ir.Value, ir.Value](), list(x)
+        for argument, part in parts.items():
+            count = len(part.reads)
+            names[argument], left = part.make(inner, left[:count]), left[count:]
+
+        def index(loop: int) -> ir.Value:
+            place = dims[facts.dim_of[loop]]
+            return inner.constant_index(0) if place is None else inner.loop_index(place)
+
+        return copy_steps(steps, inner, names, index).get(facts.scalar, facts.scalar)
+
+    return _Recipe(tuple(read for part in parts.values() for read in part.reads), make)
 
 
 def copy_generic(

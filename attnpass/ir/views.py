@@ -67,6 +67,21 @@ class View:
                 found[dim] = run.result[0] if run.result else None
         return tuple(found[dim] for dim in sorted(found))
 
+    def places_below(self, places: maps.Positions) -> maps.Positions | None:
+        """For each dim of the source the place of what stands at `places` in the result (None: the
+        dim's only element); None for slices, and where dims are cut or joined, but those of size
+        one."""
+        shape, below = ranked_shape(self.result), ranked_shape(self.source)
+        found: maps.Positions = (None,) * len(below)
+        for run in self.runs:
+            result = [dim for dim in run.result if shape[dim] != 1]
+            source = [dim for dim in run.source if below[dim] != 1]
+            if len(result) > 1 or len(source) > 1 or (run.start, run.step) != (0, 1):
+                return None
+            if source and result:
+                found = (*found[: source[0]], places[result[0]], *found[source[0] + 1 :])
+        return found
+
     @property
     def keeps_order(self) -> bool:
         """Whether the dims of the source lie in the result in their order."""

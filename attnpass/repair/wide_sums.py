@@ -1,19 +1,23 @@
-"""attn-wide-sums: norms, means, softmaxes and JAX's products of 16 bits are summed in f32."""
+"""attn-wide-sums: sums of 16 bits, and ops with numbers that these lack, are computed in f32."""
 
 from __future__ import annotations
+
+import math
+import struct
 
 from iree.compiler import ir
 
 from ..ir import Builder, collect, copied_attributes, defining_op, element_type
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
-from ..ir.torch_ops import TorchBuilder
+from ..ir.torch_ops import TorchBuilder, constant_number
 from ..passes import Pass, PassContext
 
 # Ops of torch that sum, and which operand, if any, names the type to sum in.
 _SUMS: dict[str, int | None] = {
     **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), None),
     **dict.fromkeys(("rms_norm", "instance_norm", "logsumexp", "_softmax", "_log_softmax"), None),
+    "logcumsumexp": None,
     **dict.fromkeys(("var", "var.dim", "var.correction", "var_mean", "var_mean.dim"), None),
     **dict.fromkeys(("var_mean.correction", "std", "std.dim", "std.correction"), None),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d"), None),
@@ -31,7 +35,19 @@ _ONNX_SUMS = frozenset(
         *("AveragePool", "InstanceNormalization", "GroupNormalization"),
     )
 )
-_NARROW = ("f16", "bf16")
+# Elementwise ops of torch with numbers among their operands.
+_WITH_NUMBERS = frozenset(
+    (
+        *("add.Scalar", "add.Tensor", "sub.Scalar", "sub.Tensor", "rsub.Scalar", "mul.Scalar"),
+        *("div.Scalar", "pow.Tensor_Scalar", "remainder.Scalar", "fmod.Scalar", "addcmul"),
+        *("addcdiv", "lerp.Scalar", "leaky_relu", "elu", "celu", "softplus"),
+    )
+)
+# Those whose own numbers 16 bits do not hold.
+_INEXACT = frozenset(("gelu", "hardsigmoid", "hardswish", "selu"))
+# How `struct` writes a number of a type, and how many of the last bytes do not fit.
+_FORMATS = {"f16": ("<e", 0), "bf16": ("<f", 2)}
+_NARROW = tuple(_FORMATS)
 _TORCH, _ONNX = "torch.aten.", "onnx."
 # Products of StableHLO, and what says how they are to be computed.
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
@@ -46,20 +62,28 @@ class WideSums(Pass):
     f16's largest number where their mean is 16. Works on the torch dialect, before IREE imports
     it. An op that is told the type of its result stays.
 
+    So are elementwise ops of PyTorch with numbers that 16 bits do not hold, which IREE imports as
+    numbers of the tensor's type: 0 * -1e9, as in a mask, is NaN in f16, where PyTorch makes 0.
+
     Products of StableHLO whose results are f16 or bf16 give f32, cast to that, as XLA computes
     them: IREE adds their terms up in the type of the result. They lose their `algorithm`, which
     IREE does not import: operands and sums have at least its precision.
     """
 
     name = "attn-wide-sums"
-    summary = "norms, softmaxes and JAX's products of 16 bits are summed in f32"
+    summary = "norms, softmaxes, numbers and JAX's products of 16 bits are computed in f32"
     phase = "start"
-    mends = "norms, means, softmaxes and JAX's products are imported to be summed in f16 or bf16"
+    mends = "sums and JAX's products, and numbers beside 16 bits, are imported in f16 or bf16"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         sums = collect(module, _is_narrow_sum)
         for op in sums:
             why = "is summed in f32, as in PyTorch; IREE's import sums in 16 bits"
+            context.report.record(op, "repaired", why)
+            _widen(op)
+        with_numbers = collect(module, _has_wide_number)
+        for op in with_numbers:
+            why = "is computed in f32, as in PyTorch; IREE's import rounds its numbers to 16 bits"
             context.report.record(op, "repaired", why)
             _widen(op)
         products = collect(module, _is_product)
@@ -71,7 +95,7 @@ class WideSums(Pass):
                 del op.attributes[_ALGORITHM]
             if is_narrow:
                 _widen_product(op)
-        return bool(sums or products)
+        return bool(sums or with_numbers or products)
 
 
 def _is_product(op: ir.Operation) -> bool:
@@ -106,6 +130,28 @@ def _sums(op: ir.Operation) -> bool:
         return False
     place = _SUMS[name]
     return place is None or _is_none(op.operands[place])
+
+
+def _has_wide_number(op: ir.Operation) -> bool:
+    """Whether an elementwise op of torch has a number that its tensor's 16 bits do not hold."""
+    name = op.name.removeprefix(_TORCH)
+    if name == op.name or name not in _WITH_NUMBERS | _INEXACT:
+        return False
+    narrow = _narrow(op.results[0])
+    if not narrow or narrow != _narrow(op.operands[0]):
+        return False
+    numbers = map(constant_number, op.operands)
+    return name in _INEXACT or any(not _holds(narrow, x) for x in numbers if x is not None)
+
+
+def _holds(kind: str, number: float) -> bool:
+    layout, cut = _FORMATS[kind]
+    try:
+        packed = struct.pack(layout, number)
+    except OverflowError:
+        return not math.isfinite(number)
+    (kept,) = struct.unpack(layout, b"\0" * cut + packed[cut:])
+    return math.isnan(number) or kept == number
 
 
 def _is_none(value: ir.Value) -> bool:

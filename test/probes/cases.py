@@ -495,6 +495,19 @@ PROBES = {
         wanted=lambda: [np.array(1)],
     ),
     "norms of 16 bits": _norm(),
+    "numbers beyond f16": Probe(
+        modules.HIDDEN,
+        "attn-wide-sums",
+        inputs=[np.zeros(8, np.float16)],
+        wanted=lambda: [np.zeros(8)],
+    ),
+    "steps of functions of f16": Probe(
+        modules.SILU,
+        "attn-wide-arithmetic",
+        r"math\.exp %\S+ : f16",
+        "compiled",
+        shown_at="flow",
+    ),
     "products of f16 from JAX": _product_of_ones(),
     "products by an algorithm from JAX": Probe(
         modules.BY_ALGORITHM,

@@ -180,6 +180,22 @@ func.func @main(%x: !torch.vtensor<[4,4096],f16>) -> !torch.vtensor<[4,4096],f16
 }
 """
 
+# A mask of PyTorch.
+HIDDEN = """
+func.func @main(%x: !torch.vtensor<[8],f16>) -> !torch.vtensor<[8],f16> {
+  %hidden = torch.constant.float -1.0e9
+  %r = torch.aten.mul.Scalar %x, %hidden : !torch.vtensor<[8],f16>, !torch.float -> !torch.vtensor<[8],f16>
+  return %r : !torch.vtensor<[8],f16>
+}
+"""
+
+SILU = """
+func.func @main(%x: !torch.vtensor<[8],f16>) -> !torch.vtensor<[8],f16> {
+  %r = torch.aten.silu %x : !torch.vtensor<[8],f16> -> !torch.vtensor<[8],f16>
+  return %r : !torch.vtensor<[8],f16>
+}
+"""
+
 # A product of JAX, its sums too large for f16 to count on.
 ONES = """
 func.func @main(%x: tensor<4x4096xf16>, %y: tensor<4096x4xf16>) -> tensor<4x4xf16> {

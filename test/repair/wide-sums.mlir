@@ -4,6 +4,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // WHY-COUNT-4: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
+// WHY-COUNT-4: is computed in f32, as in PyTorch; IREE's import rounds its numbers to 16 bits
 // WHY: is summed in f32, as in XLA; IREE sums in 16 bits
 // WHY: is summed in f32, as in XLA; IREE imports none that names its algorithm
 // WHY: is summed in f32, as in XLA; IREE sums in 16 bits
@@ -36,6 +37,28 @@ func.func @several(%x: !torch.vtensor<[8,64],bf16>) -> (!torch.vtensor<[8],bf16>
   %false = torch.constant.bool false
   %v, %m = torch.aten.var_mean.dim %x, %dims, %false, %false : !torch.vtensor<[8,64],bf16>, !torch.list<int>, !torch.bool, !torch.bool -> !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>
   return %v, %m : !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>
+}
+
+// What 16 bits hold stays: halves, a bound, and bf16's -1e9 is another number than f32's.
+// CHECK-LABEL: func.func @numbers(
+// CHECK: torch.aten.mul.Scalar {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.aten.mul.Scalar {{.*}} -> !torch.vtensor<[8],f16>
+// CHECK: torch.aten.add.Tensor {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.aten.mul.Scalar {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.aten.hardswish {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.aten.clamp {{.*}} -> !torch.vtensor<[8],f16>
+func.func @numbers(%x: !torch.vtensor<[8],f16>, %y: !torch.vtensor<[8],bf16>) -> (!torch.vtensor<[8],f16>, !torch.vtensor<[8],f16>, !torch.vtensor<[8],f16>, !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>, !torch.vtensor<[8],f16>) {
+  %tenth = torch.constant.float 1.0e-1
+  %half = torch.constant.float 0.5
+  %low = torch.constant.float -1.0e9
+  %a = torch.aten.mul.Scalar %x, %tenth : !torch.vtensor<[8],f16>, !torch.float -> !torch.vtensor<[8],f16>
+  %b = torch.aten.mul.Scalar %x, %half : !torch.vtensor<[8],f16>, !torch.float -> !torch.vtensor<[8],f16>
+  %c = torch.aten.add.Tensor %a, %b, %tenth : !torch.vtensor<[8],f16>, !torch.vtensor<[8],f16>, !torch.float -> !torch.vtensor<[8],f16>
+  %d = torch.aten.mul.Scalar %y, %low : !torch.vtensor<[8],bf16>, !torch.float -> !torch.vtensor<[8],bf16>
+  %e = torch.aten.hardswish %y : !torch.vtensor<[8],bf16> -> !torch.vtensor<[8],bf16>
+  %none = torch.constant.none
+  %f = torch.aten.clamp %x, %none, %tenth : !torch.vtensor<[8],f16>, !torch.none, !torch.float -> !torch.vtensor<[8],f16>
+  return %a, %b, %c, %d, %e, %f : !torch.vtensor<[8],f16>, !torch.vtensor<[8],f16>, !torch.vtensor<[8],f16>, !torch.vtensor<[8],bf16>, !torch.vtensor<[8],bf16>, !torch.vtensor<[8],f16>
 }
 
 // CHECK-LABEL: func.func @softmaxes(

@@ -19,7 +19,6 @@ from iree.compiler import ir
 from ...attention.facts import AttentionFacts
 from ...attention.mask_numbers import may_hold_below, shows_each_row_a_key
 from ...attention.sinks import AttentionWithSink
-from ...attention.widening import widen
 from ...ir import Builder, element_type, element_type_name, is_float, sizes_of
 from ...ir.limits import (
     ABSORBS_IN_KERNELS,
@@ -27,6 +26,7 @@ from ...ir.limits import (
     FAR_IN_KERNELS,
     HIDES_IN_KERNELS,
 )
+from ...ir.regions import computed_from
 
 
 def row_maximum(facts: AttentionFacts, build: Builder) -> ir.Value | None:
@@ -75,17 +75,18 @@ def within_range(
 def as_numbers(build: Builder, mask: ir.Value) -> ir.Value:
     """A mask of numbers, or of truth values, which become 0 and -inf, as what is added, in f32."""
     f32 = ir.F32Type.get()
-    if is_float(element_type(mask)):
-        return widen(build, mask, "f32")
+    if element_type_name(mask) == "f32":
+        return mask
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
+    def body(inner: Builder, shown: ir.Value) -> ir.Value:
+        if is_float(shown.type):
+            return inner.cast_float(shown, f32)
         nothing, hidden = (inner.constant_float(value, f32) for value in (0.0, -math.inf))
-        shown = x[0]
         if element_type_name(shown) != "i1":
             shown = inner.compare("ne", shown, inner.constant_number(0, shown.type))
         return inner.select(shown, nothing, hidden)
 
-    return build.computed(sizes_of(mask), f32, body, mask)
+    return computed_from(build, mask, f32, body)
 
 
 def without_absorbed(
