@@ -216,10 +216,10 @@ class VectorLoops(PassFamily):
 
 class RepairLinks(PassFamily):
     name = "attn-repair-links"
-    summary = "CPUs: casts and maxima of 16 bits without functions that no library has"
+    summary = "CPUs: casts and maxima of 16 bits without functions that are wrong, or not there"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
-    parts = ("attn-integers-to-bf16", "attn-half-maxima")
+    parts = ("attn-integers-to-bf16", "attn-half-maxima", "attn-small-halves")
 
 
 class LowerCuda(PassFamily):

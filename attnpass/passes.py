@@ -148,6 +148,7 @@ REGISTRY: dict[str, str] = {
     "attn-signed-bounds": "attnpass.repair.signed_bounds:SignedBounds",
     "attn-signed-powers": "attnpass.repair.signed_powers:SignedPowers",
     "attn-slice-heads": "attnpass.forms.slice_heads:SliceHeads",
+    "attn-small-halves": "attnpass.repair.small_halves:SmallHalves",
     "attn-spin-waits": "attnpass.gpu.spin_waits:SpinWaits",
     "attn-split-depths": "attnpass.gpu.split_depths:SplitDepths",
     "attn-split-indices": "attnpass.forms.split_indices:SplitIndices",

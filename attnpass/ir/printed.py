@@ -112,6 +112,12 @@ def backends(target: object) -> list[str]:
     return _BACKEND.findall(str(target))
 
 
+def casts_to_halves(target: object) -> bool:
+    """Whether the CPUs of `#hal.executable.target` attributes have instructions for casts to f16:
+    x86 has them by F16C."""
+    return "x86_64" not in str(target) or "+f16c" in entry(target, "cpu_features").split(",")
+
+
 def with_cuda_described(targets: str, arch: str, features: str, shared_memory_bytes: int) -> str:
     """A text with a description of each CUDA target that has none: sm_90 with the tensor-core
     instructions of sm_89, which all later ones have."""

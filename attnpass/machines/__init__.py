@@ -237,7 +237,7 @@ def resolve_target(module: ir.Operation, name: str | None = None) -> Target | No
     """
     if name:
         return named_target(name)
-    found = {target for text in _target_attributes(module) if (target := parse_target(text))}
+    found = {target for text in target_texts(module) if (target := parse_target(text))}
     return found.pop() if len(found) == 1 else None
 
 
@@ -248,7 +248,7 @@ def backends(module: ir.Operation) -> set[str]:
 
     from ..ir import descendants, printed
 
-    texts = _target_attributes(module)
+    texts = target_texts(module)
     named = {name for text in texts for name in printed.backends(text)}
     binaries = descendants(module, "hal.executable", "hal.executable.binary")
     formats = {ir.StringAttr(binary.attributes["format"]).value for binary in binaries}
@@ -270,7 +270,7 @@ def check_backend(module: ir.Operation, target: Target | None) -> None:
         raise AttnError(f"the target '{target.arch}' is none of {names}, as the module's are")
 
 
-def _target_attributes(module: ir.Operation) -> list[str]:
+def target_texts(module: ir.Operation) -> list[str]:
     from ..ir import known_attribute
 
     texts: list[str] = []

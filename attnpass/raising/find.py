@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from iree.compiler import ir
 
@@ -15,7 +16,7 @@ from ..layout.axes import Axes, Dims, result_of
 from .elements import AxisReader, Expression, without_casts
 from .products import Product, axes_of, read_product
 from .readers import Made, made_of
-from .reductions import IS_EQUAL, all_hidden, is_maximum, is_sum, summed, unshifted
+from .reductions import IS_EQUAL, all_hidden, is_largest, is_sum, summed, unshifted
 from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
 from .sinks import (
     Behind,
@@ -447,9 +448,10 @@ def _hides_rows(
     -inf the row sees no key, and is 0 in any case."""
     while isinstance(inner := without_casts(exponent), ScalarStep) and inner.name == "arith.subf":
         exponent = inner.inputs[0]
-    added = _added(without_casts(exponent))
+    # Not the maximum of seen keys alone: where none is seen, hidden ones may still weigh.
     return isinstance(largest, Leaf) and any(
-        is_maximum(elements, largest, term, keys) for term in added
+        is_largest(elements, largest, keys, partial(elements.same, term))
+        for term in _added(without_casts(exponent))
     )
 
 

@@ -75,7 +75,7 @@ def is_maximum(
 
     return all(
         any(elements.same(leaf, other) for other in beside)
-        or _is_largest(elements, leaf, keys, alike)
+        or is_largest(elements, leaf, keys, alike)
         for leaf in leaves_of(shift)
     )
 
@@ -148,12 +148,13 @@ def _unhidden(scores: Expression) -> Expression:
     return without_casts(scores)
 
 
-def _is_largest(
+def is_largest(
     elements: AxisReader,
     leaf: Leaf,
     keys: frozenset[int],
     wanted: Callable[[Expression], bool],
 ) -> bool:
+    """Whether `leaf` is the maximum, over all of `keys`, of what is as `wanted`."""
     op = defining_op(leaf.value)
     if op is None or len(op.operands) - len(op.results) != 1:
         return False

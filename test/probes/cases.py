@@ -471,6 +471,12 @@ PROBES = {
         flags=CPU,
         error="undefined symbol: __truncsfbf2",
     ),
+    "small numbers of f16": Probe(
+        modules.SMALL_HALVES,
+        "attn-small-halves",
+        inputs=[np.float32([6e-5, -3e-5, 1e-5, 2e-5])],
+        wanted=lambda: [np.float16([6e-5, -3e-5, 1e-5, 2e-5])],
+    ),
     "softmaxes of f16": _softmax(),
     "scores beside their softmax": _scores(),
     "the least of positive integers": Probe(

@@ -971,6 +971,19 @@ func.func @main(%x: tensor<3x1xi8>) -> tensor<3x1xbf16> {
 }
 """
 
+SMALL_HALVES = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf16> {
+  %e = tensor.empty() : tensor<4xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf16>) {
+    ^bb0(%i: f32, %o: f16):
+      %f = arith.truncf %i : f32 to f16
+      linalg.yield %f : f16
+  } -> tensor<4xf16>
+  return %r : tensor<4xf16>
+}
+"""
+
 
 def repeated(operand: str) -> str:
     """Attention whose K has each key twice, or whose V each column."""

@@ -4,10 +4,11 @@ whatever is added behind: it becomes an op that gives the same, or is left."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import compile_and_run, rel_error
+from helpers import compile_and_run, compile_text, rel_error, run_module
 
 from attnpass import Report
 
@@ -121,3 +122,29 @@ def test_rows_without_keys(name: str) -> None:
     got = compile_and_run(program(case), given, mode="cost", report=report)
     assert bool(report.attentions) == case.raised, report.records
     assert rel_error(got, reference(case, given)) < TOLERANCES[case.kind]
+
+
+def test_rows_whose_weights_are_made_zero() -> None:
+    """Where the largest number of a tensor is -inf: of the mask, of another, of what is seen."""
+    file = Path(__file__).parents[2] / "raise" / "hidden-rows.mlir"
+    report = Report()
+    vmfb = compile_text(file.read_text(), mode="cost", report=report)
+    assert len(report.attentions) == 1, report.records
+    rng = np.random.default_rng(7)
+    query, value = (rng.standard_normal((4, 6, 8)).astype(np.float32) for _ in range(2))
+    key = rng.standard_normal((4, 8, 6)).astype(np.float32)
+    other = rng.standard_normal((6, 6)).astype(np.float32)
+    mask, seen = other.copy(), other < 0.5
+    mask[2], other[3], seen[1] = -np.inf, -np.inf, False
+    hidden = {"mask": mask[:, 0] == -np.inf, "other": other[:, 0] == -np.inf, "seen": ~seen.any(1)}
+    for name, rows in hidden.items():
+        # A row that the mask hides, and that is not made 0, is NaN.
+        added = mask if name == "mask" else np.maximum(mask, -5)
+        last = seen.astype(np.uint8) if name == "seen" else other
+        got = run_module(vmfb, [query, key, value, added, last], name)
+        scores = query.astype(np.float64) @ key + added
+        with np.errstate(invalid="ignore"):
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights /= weights.sum(-1, keepdims=True)
+        weights[:, rows] = 0
+        assert rel_error(got, weights @ value) < TOLERANCES["f32"], name
