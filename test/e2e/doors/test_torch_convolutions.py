@@ -117,3 +117,36 @@ def test_groups_of_unknown_pixels(case: int, kind: str) -> None:
             wanted = copy.deepcopy(model).double()(image.double())
         bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
         assert rel_error(compiled(image).double().numpy(), wanted.numpy()) < bound
+
+
+class Normed(nn.Module):
+    """Pixels of a convolution are the rows of a norm and of what adds to it, as a U-Net's attention
+    has them; long rows by index, normed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.o = nn.Conv2d(48, 320, 1), nn.LayerNorm(320), nn.Linear(320, 320)
+
+    def forward(self, image, table, places):
+        rows = self.conv(image).permute(0, 2, 3, 1).flatten(1, 2)
+        taken = table[:, places]
+        powers = torch.exp(taken - taken.amax(-1, keepdim=True))
+        return rows + self.o(self.norm(rows)), powers, torch.softmax(table[:, places + 1], -1)
+
+
+@pytest.mark.parametrize(("level", "kind"), [("O2", "float32"), ("O3", "bfloat16")])
+def test_rows_of_norms(level: str, kind: str) -> None:
+    torch.manual_seed(0)
+    dtype, report = getattr(torch, kind), Report()
+    model = Normed().eval().to(dtype)
+    places = torch.randint(2999, (3000,))
+    given = (torch.randn(1, 48, 8, 8).to(dtype), torch.randn(2, 3000).to(dtype), places)
+    flags = [f"--iree-opt-level={level}"]
+    compiled = attnpass.torch.compile(model, given, device="cpu", report=report, extra_args=flags)
+    assert not report.found("fallback")
+    with torch.no_grad():
+        results, wide = compiled(*given), copy.deepcopy(model).double()
+        wanted = wide(*(x.double() for x in given[:2]), places)
+    bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
+    for result, right in zip(results, wanted, strict=True):
+        assert rel_error(result.double().numpy(), right.numpy()) < bound
