@@ -150,3 +150,53 @@ def test_rows_of_norms(level: str, kind: str) -> None:
     bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
     for result, right in zip(results, wanted, strict=True):
         assert rel_error(result.double().numpy(), right.numpy()) < bound
+
+
+class Bottlenecks(nn.Module):
+    """ResNet's blocks: products between which residuals pass, and others that read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.bias = nn.Conv2d(32, 48, 1), nn.Parameter(torch.randn(48, 1, 1))
+        self.down = nn.ModuleList(nn.Conv2d(48, 32, 1) for _ in range(2))
+        self.inner = nn.ModuleList(nn.Conv2d(32, 32, 3, padding=1) for _ in range(2))
+        self.up = nn.ModuleList(nn.Conv2d(32, 48, 1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(48) for _ in range(2))
+        self.step = nn.Conv2d(48, 32, 1, stride=2)
+
+    def forward(self, image):
+        first = image = torch.relu(self.stem(image) + self.bias)
+        for down, inner, up, norm in zip(self.down, self.inner, self.up, self.norms, strict=True):
+            made = torch.relu(inner(torch.relu(down(image))))
+            image = torch.relu(norm(up(made)) + image)
+        return self.step(image), image.mean((2, 3)), torch.max_pool2d(first, 2)
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "sizes", "is_open"),
+    [
+        ("O0", "float32", (16, 16), False),
+        ("O2", "float32", (9, 11), True),
+        ("O3", "bfloat16", (16, 14), False),
+    ],
+)
+def test_channels_stay_last(level: str, kind: str, sizes: tuple[int, int], is_open: bool) -> None:
+    torch.manual_seed(0)
+    dtype, report = getattr(torch, kind), Report()
+    model = Bottlenecks().eval().to(dtype)
+    image = torch.randn(2, 32, *sizes).to(dtype)
+    compiled = attnpass.torch.compile(
+        model,
+        (image,),
+        dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},) if is_open else None,
+        report=report,
+        extra_args=[f"--iree-opt-level={level}"],
+    )
+    assert not report.found("fallback")
+    said = [one for one in report.found("fitted") if one.pass_name == "attn-channels-last"]
+    assert len(said) >= 8
+    with torch.no_grad():
+        results, wanted = compiled(image), copy.deepcopy(model).double()(image.double())
+    bound = {"float32": 2e-6, "bfloat16": 1e-2}[kind]
+    for result, right in zip(results, wanted, strict=True):
+        assert rel_error(result.double().numpy(), right.numpy()) < bound
