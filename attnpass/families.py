@@ -64,7 +64,12 @@ class Parallelize(PassFamily):
 class PlainProducts(PassFamily):
     name = "attn-plain-products"
     summary = "convolutions and products of experts as plain products"
-    parts = ("attn-conv-products", "attn-degenerate-loops", "attn-split-products")
+    parts = (
+        "attn-conv-products",
+        "attn-channels-last",
+        "attn-degenerate-loops",
+        "attn-split-products",
+    )
 
 
 class RepairFunctions(PassFamily):

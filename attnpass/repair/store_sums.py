@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from iree.compiler import ir
 
@@ -11,6 +12,7 @@ from ..ir import (
     body_names,
     collect,
     defining_op,
+    element_bytes,
     iterator_kinds,
     maps,
     ranked_shape,
@@ -19,6 +21,7 @@ from ..ir import (
     reduces,
     users,
 )
+from ..ir.bodies import takes_by_index
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES, WHOLE, below_views, view_of
 from ..passes import Pass, PassContext
@@ -30,6 +33,8 @@ _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
 _SOFTMAX = "linalg.softmax"
 # Of more ops IREE makes no one kernel.
 _MOST = 128
+# Of bytes: IREE gives a kernel 32 KiB of the stack, and norms hold three rows there.
+_LONG_ROW = 1 << 13
 
 
 class StoreSums(Pass):
@@ -46,9 +51,10 @@ class StoreSums(Pass):
     fused, with what others read of it, too, IREE writes these places alone.
 
     So do scores of a softmax over an unknown number of keys, and what a norm of an unknown number
-    squares: their tile would be as long as the longest row there may be. And what a softmax gives,
-    where a reduction and others read it (the largest chance of a token, and the choice): IREE has
-    no program for GPUs for a softmax's kernel with two results.
+    squares: their tile would be as long as the longest row there may be. Known long rows do, where
+    they are taken by index: what computes them otherwise is computed anew for each reader. And
+    what a softmax gives, where a reduction and others read it (the largest chance of a token, and
+    the choice): IREE has no program for GPUs for a softmax's kernel with two results.
 
     On GPUs, where what stands between two reductions of a row (a norm's centered numbers, a
     softmax's exponentials) is read outside of their kernel, IREE has it as a second result and no
@@ -84,6 +90,7 @@ class _Kernels:
         self.ops = collect(module, lambda op: True, bodies=False)
         self._waits: dict[ir.Operation, bool] = {}
         self._sums: dict[ir.Operation, bool] = {}
+        self._gathers: dict[ir.Operation, bool] = {}
         # By results: an op's hash changes with its operands, which barriers change.
         self._leads: set[ir.Value] = set()
         for op in reversed(self.ops):
@@ -96,6 +103,7 @@ class _Kernels:
             self._waits.get(made, True) for made in _makers(op)
         )
         self._sums[op] = self.adds_up(op)
+        self._gathers[op] = self.takes_by_index(op)
 
     def leads(self, op: ir.Operation) -> bool:
         """Whether an op is a reduction, or elementwise ops lead from it to one."""
@@ -107,6 +115,12 @@ class _Kernels:
             self._sums.get(made, False) or (reduces(made) and not is_contraction(made))
             for made in _sources(op)
         )
+
+    def takes_by_index(self, op: ir.Operation) -> bool:
+        """Whether an elementwise op, or one that it reads, takes elements by index."""
+        if not _is_elementwise(op):
+            return False
+        return takes_by_index(op) or any(self._gathers.get(made, False) for made in _sources(op))
 
     def is_normed(self, readers: Iterable[ir.Operation], source: ir.Operation) -> bool:
         """Whether a reduction follows a reader of `source`, by elementwise ops that wait for
@@ -168,6 +182,8 @@ def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
         return "a sum would read it across" if _is_summed_across(op) else ""
     if _is_in_softmax(op, kernels):
         return "a softmax or norm over an unknown number reads it"
+    if _is_long_gather(op, kernels):
+        return "a kernel would hold its long rows on the stack"
     return "a norm and others read it" if _is_shared(op, kernels) else ""
 
 
@@ -325,44 +341,57 @@ def _is_in_softmax(op: ir.Operation, kernels: _Kernels) -> bool:
 
 
 def _is_reduced_unknown(op: ir.Operation) -> bool:
-    """Whether op reduces over a dim known only at run time, or makes what alone such a reduction
-    reads (the squares of a norm)."""
-    for _ in range(_MOST):
-        if not _is_elementwise(op):
-            return _reduces_unknown(op)
-        readers = list(_readers(op))
-        if len(readers) != 1:
-            return False
-        op = readers[0]
-    return False
+    """Whether a reduction over a dim known only at run time reads op, or is it."""
+    return None in _reduced_sizes(op)
 
 
 def _is_unknown_softmax(op: ir.Operation) -> bool:
-    if op.name != _SOFTMAX:
+    return op.name == _SOFTMAX and None in _reduced_sizes(op)
+
+
+def _is_long_gather(op: ir.Operation, kernels: _Kernels) -> bool:
+    """Whether a reduction of rows that are too long for the stack reads what `op` takes by index,
+    and others do."""
+    if not kernels.takes_by_index(op):
         return False
-    return ranked_shape(op.operands[0])[ir.IntegerAttr(op.attributes["dimension"]).value] is None
+    readers = list(_readers(op))
+    longest = max((_size(_reduced_sizes(reader)) for reader in readers), default=1)
+    is_shared = len(readers) > 1 or any(reader.name == _SOFTMAX for reader in readers)
+    return is_shared and longest * element_bytes(op.results[0]) > _LONG_ROW
 
 
-def _reduces_unknown(op: ir.Operation) -> bool:
-    """Whether op reduces its first operand over a dim known only at run time."""
+def _size(sizes: Sequence[int | None]) -> int:
+    return math.prod(size or 1 for size in sizes)
+
+
+def _reduced_sizes(op: ir.Operation) -> list[int | None]:
+    """The sizes over which a softmax or a reduction goes, that is op or alone reads what op makes
+    (the squares of a norm); none of other ops."""
+    for _ in range(_MOST):
+        if not _is_elementwise(op):
+            break
+        readers = list(_readers(op))
+        if len(readers) != 1:
+            return []
+        op = readers[0]
+    if op.name == _SOFTMAX:
+        dim = ir.IntegerAttr(op.attributes["dimension"]).value
+        return [ranked_shape(op.operands[0])[dim]]
     if not reduces(op) or is_contraction(op):
-        return False
+        return []
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    if positions is None:
-        return False
-    kinds = iterator_kinds(op)
-    return any(
-        loop is not None and kinds[loop] == "reduction" and size is None
-        for loop, size in zip(positions[0], ranked_shape(op.operands[0]), strict=True)
-    )
+    kinds, shape = iterator_kinds(op), ranked_shape(op.operands[0])
+    return [
+        size
+        for loop, size in zip(positions[0] if positions else (), shape, strict=False)
+        if loop is not None and kinds[loop] == "reduction"
+    ]
 
 
 def _is_shared(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether a norm of what `op` makes would have it as a second result."""
-    if len(users(op.results[0])) < 2:
-        return False
     readers = list(_readers(op))
-    if not any(map(kernels.leads, readers)):
+    if len(readers) < 2 or not any(map(kernels.leads, readers)):
         return False
     known = {op: False}
     inside = [reader for reader in readers if not kernels.needs_others(reader, op, known)]

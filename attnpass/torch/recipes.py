@@ -694,13 +694,15 @@ def _adaptive_max(op: Any, dims: int) -> Callable[..., Any]:
 
 
 def _adaptive_mean(dims: int) -> Callable[..., Any]:
-    """A mean of windows of one size, which the import takes for several, with a mask."""
+    """A mean of windows of one size, which the import takes for several, with a mask, and of all
+    for one that it pads."""
     pooled = getattr(aten, f"avg_pool{dims}d").default
 
     def pool(x: Any, size: Sequence[int]) -> Any:
         counts = x.shape[-dims:]
-        known = all(isinstance(count, int) for count in counts) and 0 not in size
-        if not known or {*size} == {1}:
+        if {*size} == {1}:
+            return x.mean(dim=[*range(-dims, 0)], keepdim=True)
+        if not all(isinstance(count, int) for count in counts) or 0 in size:
             return NotImplemented
         if any(n % wanted for n, wanted in zip(counts, size, strict=True)):
             return NotImplemented

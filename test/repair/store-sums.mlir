@@ -75,6 +75,88 @@ func.func @returned(%x: tensor<8x32xf32>) -> (tensor<256xf32>, tensor<8xf32>) {
   return %3, %2 : tensor<256xf32>, tensor<8xf32>
 }
 
+// Readers that part behind a view, as of a product's sum that is made an image and back.
+// CHECK-LABEL: func.func @behind_view(
+// CHECK: %[[SUM:.*]] = linalg.generic
+// CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[SUM]]
+// CHECK: tensor.collapse_shape %[[STORED]]
+func.func @behind_view(%x: tensor<2x4x32xf32>) -> (tensor<8x32xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4x32xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x4x32xf32>) outs(%e : tensor<2x4x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<2x4x32xf32>
+  %1 = tensor.collapse_shape %0 [[0, 1], [2]] : tensor<2x4x32xf32> into tensor<8x32xf32>
+  %m = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%m : tensor<8xf32>) -> tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%1 : tensor<8x32xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %1, %2 : tensor<8x32xf32>, tensor<8xf32>
+}
+
+// Rows that are taken by index lie whole on the stack of the kernel of a sum that others read, too:
+// longer ones than 8 KB stand in memory.
+// CHECK-LABEL: func.func @long_gather(
+// CHECK: %[[TAKEN:.*]] = linalg.generic
+// CHECK: tensor.extract
+// CHECK: iree_tensor_ext.compute_barrier.start %[[TAKEN]]
+func.func @long_gather(%x: tensor<4x3000xf32>, %at: tensor<3000xi32>) -> tensor<4x3000xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x3000xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j)>, #map], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<3000xi32>) outs(%e : tensor<4x3000xf32>) {
+  ^bb0(%a: i32, %o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %a : i32 to index
+    %s = tensor.extract %x[%i, %j] : tensor<4x3000xf32>
+    linalg.yield %s : f32
+  } -> tensor<4x3000xf32>
+  %m = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%m : tensor<4xf32>) -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<4x3000xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<4x3000xf32>, tensor<4xf32>) outs(%e : tensor<4x3000xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x3000xf32>
+  return %2 : tensor<4x3000xf32>
+}
+
+// CHECK-LABEL: func.func @short_gather(
+// CHECK-NOT: compute_barrier
+func.func @short_gather(%x: tensor<4x300xf32>, %at: tensor<300xi32>) -> tensor<4x300xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x300xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j)>, #map], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<300xi32>) outs(%e : tensor<4x300xf32>) {
+  ^bb0(%a: i32, %o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %a : i32 to index
+    %s = tensor.extract %x[%i, %j] : tensor<4x300xf32>
+    linalg.yield %s : f32
+  } -> tensor<4x300xf32>
+  %m = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%m : tensor<4xf32>) -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<4x300xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  %2 = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<4x300xf32>, tensor<4xf32>) outs(%e : tensor<4x300xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x300xf32>
+  return %2 : tensor<4x300xf32>
+}
+
 // All that reads the sum is the norm's.
 // CHECK-LABEL: func.func @norm_alone(
 // CHECK-NOT: compute_barrier

@@ -117,3 +117,86 @@ def test_groups_of_unknown_pixels(case: int, kind: str) -> None:
             wanted = copy.deepcopy(model).double()(image.double())
         bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
         assert rel_error(compiled(image).double().numpy(), wanted.numpy()) < bound
+
+
+class Normed(nn.Module):
+    """Pixels of a convolution are the rows of a norm and of what adds to it, as a U-Net's attention
+    has them; long rows by index, normed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.o = nn.Conv2d(48, 320, 1), nn.LayerNorm(320), nn.Linear(320, 320)
+
+    def forward(self, image, table, places):
+        rows = self.conv(image).permute(0, 2, 3, 1).flatten(1, 2)
+        taken = table[:, places]
+        powers = torch.exp(taken - taken.amax(-1, keepdim=True))
+        return rows + self.o(self.norm(rows)), powers, torch.softmax(table[:, places + 1], -1)
+
+
+@pytest.mark.parametrize(("level", "kind"), [("O2", "float32"), ("O3", "bfloat16")])
+def test_rows_of_norms(level: str, kind: str) -> None:
+    torch.manual_seed(0)
+    dtype, report = getattr(torch, kind), Report()
+    model = Normed().eval().to(dtype)
+    places = torch.randint(2999, (3000,))
+    given = (torch.randn(1, 48, 8, 8).to(dtype), torch.randn(2, 3000).to(dtype), places)
+    flags = [f"--iree-opt-level={level}"]
+    compiled = attnpass.torch.compile(model, given, device="cpu", report=report, extra_args=flags)
+    assert not report.found("fallback")
+    with torch.no_grad():
+        results, wide = compiled(*given), copy.deepcopy(model).double()
+        wanted = wide(*(x.double() for x in given[:2]), places)
+    bound = {"float32": 2e-6, "bfloat16": 8e-3}[kind]
+    for result, right in zip(results, wanted, strict=True):
+        assert rel_error(result.double().numpy(), right.numpy()) < bound
+
+
+class Bottlenecks(nn.Module):
+    """ResNet's blocks: products between which residuals pass, and others that read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.bias = nn.Conv2d(32, 48, 1), nn.Parameter(torch.randn(48, 1, 1))
+        self.down = nn.ModuleList(nn.Conv2d(48, 32, 1) for _ in range(2))
+        self.inner = nn.ModuleList(nn.Conv2d(32, 32, 3, padding=1) for _ in range(2))
+        self.up = nn.ModuleList(nn.Conv2d(32, 48, 1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(48) for _ in range(2))
+        self.step = nn.Conv2d(48, 32, 1, stride=2)
+
+    def forward(self, image):
+        first = image = torch.relu(self.stem(image) + self.bias)
+        for down, inner, up, norm in zip(self.down, self.inner, self.up, self.norms, strict=True):
+            made = torch.relu(inner(torch.relu(down(image))))
+            image = torch.relu(norm(up(made)) + image)
+        return self.step(image), image.mean((2, 3)), torch.max_pool2d(first, 2)
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "sizes", "is_open"),
+    [
+        ("O0", "float32", (16, 16), False),
+        ("O2", "float32", (9, 11), True),
+        ("O3", "bfloat16", (16, 14), False),
+    ],
+)
+def test_channels_stay_last(level: str, kind: str, sizes: tuple[int, int], is_open: bool) -> None:
+    torch.manual_seed(0)
+    dtype, report = getattr(torch, kind), Report()
+    model = Bottlenecks().eval().to(dtype)
+    image = torch.randn(2, 32, *sizes).to(dtype)
+    compiled = attnpass.torch.compile(
+        model,
+        (image,),
+        dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},) if is_open else None,
+        report=report,
+        extra_args=[f"--iree-opt-level={level}"],
+    )
+    assert not report.found("fallback")
+    said = [one for one in report.found("fitted") if one.pass_name == "attn-channels-last"]
+    assert len(said) >= 8
+    with torch.no_grad():
+        results, wanted = compiled(image), copy.deepcopy(model).double()(image.double())
+    bound = {"float32": 2e-6, "bfloat16": 1e-2}[kind]
+    for result, right in zip(results, wanted, strict=True):
+        assert rel_error(result.double().numpy(), right.numpy()) < bound

@@ -1,0 +1,157 @@
+"""attn-channels-last: what stands between convolutions that are products keeps channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from iree.compiler import ir
+
+from ..attention.barrier import BARRIER, compute_barrier
+from ..ir import (
+    Builder,
+    collect,
+    defining_op,
+    element_type,
+    is_elementwise,
+    is_used,
+    iterator_kinds,
+    maps,
+    next_op,
+    replace_operand,
+    sizes_of,
+    users,
+)
+from ..ir.bodies import body_of, body_ops
+from ..ir.contractions import is_contraction
+from ..ir.regions import copy_generic
+from ..ir.rewrite import erase_dead
+from ..ir.views import RESHAPES
+from ..passes import Pass, PassContext
+
+_TRANSPOSE = "linalg.transpose"
+_PLAIN = ("arith.", "math.", "linalg.yield")
+
+
+class ChannelsLast(Pass):
+    """Has elementwise ops between convolutions that are products read and write channels last.
+
+        product -> transpose -> elementwise -> transpose -> product
+        product -> elementwise -> product
+
+    `attn-conv-products` turns what a product makes, and what it reads. Of what elementwise ops
+    stand between (norms, a residual, ReLU) IREE 3.13 makes one kernel with the product, which
+    writes its result across, and twice where a residual reads it: 2 to 4 times a product's time
+    (256 channels of 56 x 56). An op goes over if all of the image's size that it reads was turned
+    so, and if its result, by others or not, is turned back. What else reads that gets it turned, by
+    a kernel of its own.
+    """
+
+    name = "attn-channels-last"
+    summary = "CPUs: channels stay last between products"
+    why = "IREE writes products that are turned across"
+    backends = ("llvm-cpu",)
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        if not self.is_for(module):
+            return False
+        last = dict(_turned(module))
+        chosen = _chosen(module, last)
+        for op in chosen:
+            context.report.record(op, "fitted", "reads and writes channels last")
+            _turn(op, last)
+        for op in chosen:
+            _give(op.results[0], last)
+        erase_dead(chosen)
+        return bool(chosen)
+
+
+def _turned(module: ir.Operation) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Images whose channels were last in a product, and what they were turned from."""
+    for op in collect(module, lambda op: op.name == _TRANSPOSE, bodies=False):
+        if _order(op) == _back(len(_order(op))) and _is_of_product(op.operands[0]):
+            yield op.results[0], op.operands[0]
+
+
+def _order(op: ir.Operation) -> tuple[int, ...]:
+    return tuple(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+
+
+def _back(rank: int) -> tuple[int, ...]:
+    """The order in which channels that are last become those behind the batch."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def _is_of_product(value: ir.Value) -> bool:
+    """Whether a product makes this, with a bias or not."""
+    while (op := defining_op(value)) is not None and not is_contraction(op):
+        if op.name not in (*RESHAPES, BARRIER) and not is_elementwise(op):
+            return False
+        value = op.operands[0]
+    return op is not None
+
+
+def _chosen(module: ir.Operation, last: Mapping[ir.Value, ir.Value]) -> list[ir.Operation]:
+    """The ops that go over: what of the image's size they read was turned or is made by one of
+    them, and what they make is turned back, by others of them or not."""
+    found: dict[ir.Value, ir.Operation] = {}
+    for op in collect(module, is_elementwise, bodies=False):
+        images = _images(op)
+        if images and all(value in last or value in found for value in images):
+            found[op.results[0]] = op
+    leads: set[ir.Value] = set()
+    for result in reversed(found):
+        if any(_is_forth(user) or {*user.results} & leads for user in users(result)):
+            leads.add(result)
+    return [op for result, op in found.items() if result in leads]
+
+
+def _images(op: ir.Operation) -> list[ir.Value]:
+    """What an elementwise op reads at the places that it writes to; none where it reads pixels
+    otherwise, or fewer than two dims of them."""
+    *read, written = maps.positions_of(op.attributes["indexing_maps"]) or ((),)
+    rank = len(written)
+    is_plain = all(inner.name.startswith(_PLAIN) for inner in body_ops(op))
+    if rank < 4 or written != (*range(rank),) or not is_plain:
+        return []
+    if is_used(body_of(op).arguments[len(read)]):
+        return []
+    images = [op.operands[number] for number, dims in enumerate(read) if dims == written]
+    others = [dims for dims in read if dims != written]
+    return images if all({*dims} <= {None, 0, 1} for dims in others) else []
+
+
+def _is_forth(op: ir.Operation) -> bool:
+    """Whether an op turns an image so that its channels are last."""
+    return op.name == _TRANSPOSE and _order(op) == maps.inverse(_back(len(_order(op))))
+
+
+def _turn(op: ir.Operation, last: dict[ir.Value, ir.Value]) -> None:
+    """Makes an op again, channels last."""
+    build, (result,) = Builder(op), op.results
+    sizes = sizes_of(result)
+    place = maps.inverse(_back(len(sizes)))
+    # Where each loop stands now.
+    loops: dict[int | None, int | None] = {None: None}
+    loops |= {dim: at for at, dim in enumerate(place)}
+    *read, written = maps.positions_of(op.attributes["indexing_maps"]) or ((),)
+    reads = [
+        (last[value], written) if dims == written else (value, tuple(loops[dim] for dim in dims))
+        for value, dims in zip(op.operands, read, strict=False)
+    ]
+    init = build.empty([sizes[dim] for dim in place], element_type(result))
+    made = copy_generic(op, [*reads, (init, written)], iterator_kinds(op), build)
+    last[result] = made.results[0]
+
+
+def _give(result: ir.Value, last: Mapping[ir.Value, ir.Value]) -> None:
+    """Gives what reads the result of an op that was made again, and was not itself, the new one."""
+    readers = [op for op in users(result) if not {*op.results} & last.keys()]
+    for op in filter(_is_forth, readers):
+        op.results[0].replace_all_uses_with(last[result])
+    others = [op for op in readers if not _is_forth(op)]
+    if others:
+        made = last[result]
+        build = Builder(next_op(made.owner.operation))
+        turned = compute_barrier(build, build.transpose(made, _back(len(sizes_of(made)))))
+        for op in others:
+            replace_operand(op, result, turned)
