@@ -52,6 +52,11 @@ def _begin_at_zero(conv: WindowSums) -> None:
             replace_operand(user, op.results[0], made)
 
 
+# Vectors of a tile that ops behind a convolution compute at once: IREE writes each of them out, and
+# 500 take LLVM minutes.
+_MOST_BEHIND = 128
+
+
 def _convolutions(function: ir.Operation) -> list[WindowSums]:
     found = map(read_convolution, collect(function, reduces, bodies=False))
     return [conv for conv in found if conv is not None]
@@ -81,11 +86,25 @@ def _structured(function: ir.Operation) -> list[ir.Operation]:
     )
 
 
-def _configuration(conv: WindowSums, tiles: WindowTiles) -> str:
-    """Tiles and workgroups of some channels and lines of one image, of whole lines of pixels."""
+def _piece(conv: WindowSums, tiles: WindowTiles, others: list[ir.Operation]) -> int | Refusal:
+    """How many pixels of a line a tile has: all, or a part, of whole vectors if there is such a
+    one, where what is behind the sums would have too many at once."""
+    pixels, rows = conv.sizes[conv.pixel], tiles.channels * tiles.lines
+    most = _MOST_BEHIND * tiles.lanes // rows
+    if pixels <= most or all(op == conv.op or op.name == "linalg.fill" for op in others):
+        return pixels
+    parts = [size for size in range(2 * tiles.lanes, most + 1) if pixels % size == 0]
+    if not parts:
+        return Refusal(f"its lines of {pixels} pixels are cut into no equal parts")
+    return max(parts, key=lambda size: (size % tiles.lanes == 0, size))
+
+
+def _configuration(conv: WindowSums, tiles: WindowTiles, piece: int) -> str:
+    """Tiles and workgroups of some channels and lines of one image: workgroups have whole lines of
+    pixels, tiles so many pixels of each."""
     cut = [1 if loop in conv.result else 0 for loop in range(len(conv.sizes))]
-    cut[conv.pixel] = conv.sizes[conv.pixel]
     workgroup = list(cut)
+    cut[conv.pixel], workgroup[conv.pixel] = piece, conv.sizes[conv.pixel]
     for loops, size, whole in zip(
         (conv.channels, conv.lines), (tiles.channels, tiles.lines), tiles.workgroup, strict=True
     ):
@@ -131,14 +150,18 @@ class VectorizeWindows(LoopPass):
             tiles = tiles_of(conv, machine)
             if isinstance(tiles, Refusal):
                 return tiles
+            others = _structured(function)
+            piece = _piece(conv, tiles, others)
+            if isinstance(piece, Refusal):
+                return piece
             return lower_tiles(
                 function,
                 conv.op,
-                _configuration(conv, tiles),
+                _configuration(conv, tiles, piece),
                 lambda function: _put(function, tiles),
                 tiles.lanes,
                 target,
-                others=_structured(function),
+                others=others,
             )
 
         return lower_kernel(function, [("pixels", lower)], report)

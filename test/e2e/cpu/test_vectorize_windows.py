@@ -172,6 +172,11 @@ IMAGES = (
     Image("any_images", (18, 34), (3, 3), 4, 8, images=None),
     Image("line", (133,), (3,), 8, 16, behind=True),
     Image("line_steps", (134,), (4,), 4, 8, step=2),
+    # Lines of more pixels than what is behind has in registers are cut, if into equal parts.
+    Image("long_line", (1002,), (3,), 8, 16, behind=True),
+    Image("long_steps", (1201,), (3,), 4, 8, step=2, behind=True),
+    Image("long_lines", (4, 1026), (3, 3), 4, 8, behind=True),
+    Image("long_prime", (1011,), (3,), 8, 16, behind=True, loops=False),
     Image("solid", (5, 10, 18), (3, 3, 3), 4, 8),
     # Channels by themselves.
     Image("apart", (34, 34), (3, 3), 24, 0, behind=True),
