@@ -792,6 +792,7 @@ NOT_PROBED = {
     "attn-vectorize-scans": _SLOW,
     "attn-vectorize-windows": _SLOW,
     "attn-read-codes": _SLOW,
+    "attn-channels-last": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-cut-groups": _SLOW,
