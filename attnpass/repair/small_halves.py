@@ -60,6 +60,10 @@ def _is_made(op: ir.Operation) -> bool:
         return False
     if is_ranked_tensor(op.results[0]) or element_type_name(op.results[0]) != "f16":
         return False
+    # Bodies of named ops say what the names do.
+    holder = op.parent.operation.name if op.parent else ""
+    if holder.startswith("linalg.") and holder != "linalg.generic":
+        return False
     given = {element_type_name(value) for value in op.operands}
     return given == ({"f32"} if op.name == "arith.truncf" else {"f16"})
 
