@@ -54,3 +54,16 @@ func.func @has_casts(%x: tensor<8xf32>) -> tensor<8xf16> {
   return %r : tensor<8xf16>
 }
 }
+
+// -----
+
+// Bodies of named ops say what their names do.
+// CHECK-LABEL: func.func @named(
+// CHECK-NOT: arith.bitcast
+// CHECK: linalg.matmul
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu_features = "+avx2"}>]> : !hal.device]} {
+func.func @named(%x: tensor<8x8xf16>, %y: tensor<8x8xf16>, %z: tensor<8x8xf16>) -> tensor<8x8xf16> {
+  %r = linalg.matmul ins(%x, %y : tensor<8x8xf16>, tensor<8x8xf16>) outs(%z : tensor<8x8xf16>) -> tensor<8x8xf16>
+  return %r : tensor<8x8xf16>
+}
+}
