@@ -119,6 +119,10 @@ def copy_steps(
     return found
 
 
+# More ops one behind the other than that make no kernel of IREE's, and Python's stack ends.
+_DEEPEST = 64
+
+
 @dataclass(frozen=True)
 class _Recipe:
     """An element as `make` computes it, of elements of `reads`, in this order."""
@@ -133,11 +137,12 @@ def computed_from(
     element: ir.Type,
     body: Callable[[Builder, ir.Value], ir.Value],
 ) -> ir.Value:
-    """A tensor of what `body` makes of each element of `value`, in one `linalg.generic` with the
-    elementwise ops that make `value` and that nobody else reads: IREE has a kernel for those, and
-    another for a widening cast behind them."""
+    """A tensor of the sizes of `value`, its elements of type `element`: what `body` makes of each
+    of those of `value`. It is one `linalg.generic` with the elementwise ops that make `value` and
+    that nobody else reads: IREE has a kernel for those, and another for a widening cast behind
+    them."""
     sizes = sizes_of(value)
-    source = _source(value, tuple(range(len(sizes))))
+    source = _source(value, tuple(range(len(sizes))), _DEEPEST)
 
     def computed(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         return body(inner, source.make(inner, x))
@@ -145,28 +150,29 @@ def computed_from(
     return build.computed(sizes, element, computed, *source.reads)
 
 
-def _source(value: ir.Value, dims: maps.Positions) -> _Recipe:
-    """What an element of a tensor is made of; `dims` are the loops at which its dims are read."""
+def _source(value: ir.Value, dims: maps.Positions, deepest: int) -> _Recipe:
+    """What an element of a tensor is made of, through so many ops; `dims` are the loops at which
+    its dims are read."""
     op = defining_op(value)
-    if op is not None and has_one_use(value):
+    if op is not None and deepest and has_one_use(value):
         view = view_of(op) if op.name in WHOLE else None
         below = None if view is None else view.places_below(dims)
         if view is not None and below is not None:
-            return _source(view.source, below)
+            return _source(view.source, below, deepest - 1)
         facts = read_elementwise(op, list(op.results).index(value))
         steps = [] if facts is None else needed_ops(op, [facts.scalar])
         if facts is not None and all(map(is_arithmetic, steps)):
-            return _computed_source(facts, steps, dims)
+            return _computed_source(facts, steps, dims, deepest - 1)
     return _Recipe(((value, dims),), lambda _, x: x[0])
 
 
 def _computed_source(
-    facts: ElementwiseFacts, steps: Sequence[ir.Operation], dims: maps.Positions
+    facts: ElementwiseFacts, steps: Sequence[ir.Operation], dims: maps.Positions, deepest: int
 ) -> _Recipe:
     wanted = {facts.scalar, *(x for step in steps for x in step.operands)}
     parts = {
         read.argument: _source(
-            read.operand, tuple(None if dim is None else dims[dim] for dim in read.dims)
+            read.operand, tuple(None if dim is None else dims[dim] for dim in read.dims), deepest
         )
         for read in facts.reads
         if read.argument in wanted

@@ -62,3 +62,32 @@ def test_what_it_is_made_of_is_read_at_its_own_places() -> None:
         }
         got = Machine(module).call("main", [x, y.T])
     np.testing.assert_array_equal(got[0], -np.asarray(wanted[0]))
+
+
+def test_long_chains_are_not_taken_whole() -> None:
+    """Python's stack would end."""
+    steps = "\n".join(
+        f"%v{n + 1} = linalg.generic {{indexing_maps = [#e, #e], iterator_types = ['parallel']}}"
+        f" ins(%v{n} : tensor<4xf32>) outs(%to : tensor<4xf32>) {{\n^bb0(%x: f32, %o: f32):\n"
+        f"%y = arith.addf %x, %one : f32\nlinalg.yield %y : f32\n}} -> tensor<4xf32>".replace(
+            "'", '"'
+        )
+        for n in range(1500)
+    )
+    text = f"""#e = affine_map<(i) -> (i)>
+func.func @main(%v0: tensor<4xf32>) -> tensor<4xf32> {{
+%one = arith.constant 1.0 : f32
+%to = tensor.empty() : tensor<4xf32>
+{steps}
+return %v1500 : tensor<4xf32>
+}}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        *_, last = next(iter(module.body.operations)).regions[0].blocks[0].operations
+        value = last.operation.operands[0]
+        f32 = ir.F32Type.get()
+        made = computed_from(Builder(last.operation), value, f32, lambda _, one: one)
+        last.operation.operands[0] = made
+        assert module.operation.verify()
+        (got,) = Machine(module).call("main", [np.zeros(4)])
+    np.testing.assert_array_equal(got, np.full(4, 1500.0))
