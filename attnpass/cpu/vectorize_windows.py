@@ -31,6 +31,10 @@ from ..report.records import Report
 from .lowering import LoopPass, in_pieces, lower_kernel, lower_tiles, put_loops, refuse_others
 from .window_loops import WindowLoops, WindowSums, misfit, read_convolution
 
+# Vectors of a tile that ops behind a convolution compute at once: IREE writes each of them out, and
+# 500 take LLVM minutes.
+_MOST_BEHIND = 128
+
 
 def _begin_at_zero(conv: WindowSums) -> None:
     """Adds what sums begin with, if that is no number but a tensor, behind a convolution."""
@@ -50,11 +54,6 @@ def _begin_at_zero(conv: WindowSums) -> None:
     for user in users(op.results[0]):
         if user != made.owner.operation:
             replace_operand(user, op.results[0], made)
-
-
-# Vectors of a tile that ops behind a convolution compute at once: IREE writes each of them out, and
-# 500 take LLVM minutes.
-_MOST_BEHIND = 128
 
 
 def _convolutions(function: ir.Operation) -> list[WindowSums]:

@@ -33,7 +33,9 @@ _PLAIN = ("arith.", "math.", "linalg.yield")
 
 
 class ChannelsLast(Pass):
-    """Has elementwise ops between convolutions that are products read and write channels last.
+    """Has elementwise ops between convolutions that are products read and write channels last:
+    (batch, lines, pixels, channels) where they had (batch, channels, lines, pixels), of two dims of
+    pixels or more, of known sizes or not.
 
         product -> transpose -> elementwise -> transpose -> product
         product -> elementwise -> product

@@ -72,15 +72,15 @@ class View:
         dim's only element); None for slices, and where dims are cut or joined, but those of size
         one."""
         shape, below = ranked_shape(self.result), ranked_shape(self.source)
-        found: maps.Positions = (None,) * len(below)
+        found: list[int | None] = [None] * len(below)
         for run in self.runs:
             result = [dim for dim in run.result if shape[dim] != 1]
             source = [dim for dim in run.source if below[dim] != 1]
             if len(result) > 1 or len(source) > 1 or (run.start, run.step) != (0, 1):
                 return None
             if source and result:
-                found = (*found[: source[0]], places[result[0]], *found[source[0] + 1 :])
-        return found
+                found[source[0]] = places[result[0]]
+        return tuple(found)
 
     @property
     def keeps_order(self) -> bool:

@@ -271,6 +271,7 @@ def check_backend(module: ir.Operation, target: Target | None) -> None:
 
 
 def target_texts(module: ir.Operation) -> list[str]:
+    """The attributes of a module that may hold its `#hal.executable.target`s, as text."""
     from ..ir import known_attribute
 
     texts: list[str] = []

@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, tuple[str, Exact]] = {
         "%r = torch.aten.leaky_relu %x, %n : !T, !torch.float -> !T",
         lambda x: np.where(x > 0, x, 0.01 * x),
     ),
-    "no number hidden": (
+    "nothing hidden": (
         "%n = torch.constant.float -1.0e9\n%z = torch.constant.int 0\n"
         "%0 = torch.aten.mul.Scalar %x, %z : !T, !torch.int -> !T\n"
         "%1 = torch.aten.mul.Scalar %0, %n : !T, !torch.float -> !T\n%one = torch.constant.int 1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import CPU, rel_error, run_module
+from helpers import CPU, MAPS, rel_error, run_module
 
 import attnpass
 
@@ -48,22 +48,18 @@ def test_small_halves(level: str) -> None:
 
 
 def test_small_values_of_attention() -> None:
-    text = """
-    func.func @main(%q: tensor<2x40x16xf16>, %k: tensor<2x40x16xf16>, %v: tensor<2x40x16xf16>)
-        -> tensor<2x40x16xf16> {
+    kind = "tensor<2x40x16xf16>"
+    text = f"""{MAPS}
+    func.func @main(%q: {kind}, %k: {kind}, %v: {kind}) -> {kind} {{
       %scale = arith.constant 0.25 : f16
-      %e = tensor.empty() : tensor<2x40x16xf16>
-      %r = iree_linalg_ext.attention <indexing_maps = [
-          affine_map<(b, m, n, k, d) -> (b, m, d)>, affine_map<(b, m, n, k, d) -> (b, k, d)>,
-          affine_map<(b, m, n, k, d) -> (b, k, n)>, affine_map<(b, m, n, k, d) -> ()>,
-          affine_map<(b, m, n, k, d) -> (b, m, n)>]>
-          ins(%q, %k, %v, %scale : tensor<2x40x16xf16>, tensor<2x40x16xf16>, tensor<2x40x16xf16>,
-              f16) outs(%e : tensor<2x40x16xf16>) {
+      %e = tensor.empty() : {kind}
+      %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+          ins(%q, %k, %v, %scale : {kind}, {kind}, {kind}, f16) outs(%e : {kind}) {{
         ^bb0(%s: f32):
           iree_linalg_ext.yield %s : f32
-      } -> tensor<2x40x16xf16>
-      return %r : tensor<2x40x16xf16>
-    }"""
+      }} -> {kind}
+      return %r : {kind}
+    }}"""
     rng = np.random.default_rng(3)
     q, k, v = (rng.standard_normal((2, 40, 16)) for _ in range(3))
     given = [q.astype(np.float16), k.astype(np.float16), (v * 1e-4).astype(np.float16)]
