@@ -11,7 +11,8 @@ from .printed import torch_element, torch_shape, torch_tensor, with_torch_elemen
 from .queries import defining_op
 
 # What torch calls the types of elements, as numbers.
-CODES = {"ui8": 0, "si8": 1, "si32": 3, "si64": 4, "f16": 5, "f32": 6, "f64": 7, "bf16": 15}
+CODES = {"ui8": 0, "si8": 1, "si16": 2, "si32": 3, "si64": 4}
+CODES |= {"f16": 5, "f32": 6, "f64": 7, "bf16": 15}
 
 
 def constant_number(value: ir.Value) -> int | float | None:

@@ -14,6 +14,7 @@ from ..passes import OpPass
 
 _UNKNOWN, _INSTANCE_NORM = "torch.operator", "torch.aten.instance_norm"
 _AND = "torch.aten.__and__.Tensor"
+_POWER, _MOST_FACTORS = "torch.aten.pow.Tensor_Scalar", 64
 # By what operators are called, the ops of the same operands that they are.
 _KNOWN = {
     _AND: "aten.bitwise_and.Tensor",
@@ -21,13 +22,20 @@ _KNOWN = {
     "torch.aten.__lshift__.Tensor": "aten.bitwise_left_shift.Tensor",
     "torch.aten.__rshift__.Tensor": "aten.bitwise_right_shift.Tensor",
 }
+_INTEGERS = ("ui8", "si8", "si16", "si32", "si64")
+# And alike for a tensor and a number.
+_OF_NUMBERS = {
+    "torch.aten.__or__.Scalar": "aten.bitwise_or.Tensor",
+    "torch.aten.__xor__.Scalar": "aten.bitwise_xor.Tensor",
+}
 
 
 class TensorAnd(OpPass):
     """Makes each `torch.aten.__and__.Tensor` a `torch.aten.bitwise_and.Tensor`, which it is, and
-    alike of `^`, `<<`, `>>`, `rsub` and of what `run_decompositions()` of PyTorch makes: squeezes
-    of several dims, norms of batches, samples of grids. An instance norm without weights is a group
-    norm, of a group for each channel.
+    alike of `^`, `<<`, `>>`, `rsub`, of `|` and `^` with a number, and of what
+    `run_decompositions()` of PyTorch makes: squeezes of several dims, norms of batches, samples of
+    grids. An instance norm without weights is a group norm, of a group for each channel. Integers
+    to the power of a known one, from 1 to 64, are products.
 
     IREE 3.13 imports the second alone: of the first it says that it cannot legalize what the op
     reads, or has no op at all. Works on the torch dialect, before IREE imports it. Dims that are
@@ -36,7 +44,7 @@ class TensorAnd(OpPass):
 
     name = "attn-tensor-and"
     summary = "PyTorch's `&`, `^`, `<<`, `>>`, squeezes, norms by names that the import knows"
-    ops = (_AND, _UNKNOWN, _INSTANCE_NORM)
+    ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM)
     phase = "start"
     mends = (
         "`a & b`, `a ^ b` and `a << b` of two tensors of PyTorch, squeezes of several dims and "
@@ -53,11 +61,37 @@ class TensorAnd(OpPass):
             return ""
         if name in _KNOWN:
             made = build.op(_KNOWN[name], op.results[0].type, *op.operands)
+        elif name in _OF_NUMBERS:
+            x, number = op.operands
+            made = build.op(_OF_NUMBERS[name], op.results[0].type, x, _tensor(build, number, x))
         else:
             made = _OTHERS[name](build, op) if name in _OTHERS else None
         if made is not None:
             op.results[0].replace_all_uses_with(made)
         return "is an op that IREE's import knows" if made is not None else ""
+
+
+def _tensor(build: TorchBuilder, number: ir.Value, like: ir.Value) -> ir.Value:
+    """A number as a tensor without dims, of the other's type."""
+    made = build.op("prim.NumToTensor.Scalar", torch_tensor([], "si64"), number)
+    element = torch_element(like.type)
+    return made if element == "si64" else build.in_type(made, element)
+
+
+def _power(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
+    x, factors = op.operands[0], constant_number(op.operands[1])
+    kind = op.results[0].type
+    is_whole = isinstance(factors, int) and 0 < factors <= _MOST_FACTORS
+    if not is_whole or torch_element(kind) not in _INTEGERS or kind != x.type:
+        return None
+    made = None
+    while factors:
+        if factors % 2:
+            made = x if made is None else build.op("aten.mul.Tensor", kind, made, x)
+        factors //= 2
+        if factors:
+            x = build.op("aten.mul.Tensor", kind, x, x)
+    return made
 
 
 def _subtraction(build: TorchBuilder, op: ir.Operation) -> ir.Value:
@@ -119,4 +153,5 @@ _OTHERS: dict[str, Callable[[TorchBuilder, ir.Operation], ir.Value | None]] = {
     "torch.aten._native_batch_norm_legit_no_training": _batch_norm,
     "torch.aten._native_batch_norm_legit.no_stats": _norm_of_one_batch,
     _INSTANCE_NORM: _instance_norm,
+    _POWER: _power,
 }

@@ -15,9 +15,11 @@ _COMPARISONS = ("gt", "ge", "lt", "le", "eq", "ne")
 _BOUNDS = ("clamp", "clamp_min", "clamp_max")
 _QUOTIENTS = ("div", "floor_divide", "remainder", "fmod")
 _SUMS = ("sum", "cumsum", "prod", "mean")
+_CONVERSIONS = ("torch.aten.to.dtype", "torch.aten._to_copy", "torch.prims.convert_element_type")
+_FLOATS = ("f16", "bf16", "f32", "f64")
 # What asks for a sign, or has no program of bytes.
 _COMPUTED = {
-    *("add", "sub", "rsub", "mul", "pow", "square", "abs", "maximum", "minimum"),
+    *("add", "sub", "rsub", "mul", "pow", "square", "abs", "neg", "maximum", "minimum"),
     *("amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "sort", "argsort", "topk"),
     *("logical_not", "logical_and", "logical_or", "logical_xor"),
     *(*_COMPARISONS, *_BOUNDS, *_QUOTIENTS, *_SUMS),
@@ -26,11 +28,13 @@ _COMPUTED = {
 
 class WideBytes(OpPass):
     """Has ops on unsigned bytes read 32 bits, and makes bytes of their results again; quotients of
-    bytes with a sign, too. Integers that are bounded by floats become floats first.
+    bytes with a sign, and what 8 and 16 bits are less than 0, too. Floats become bytes by way of 32
+    bits. Integers that are bounded by floats become floats first.
 
     IREE 3.13 imports bytes as if they had a sign (of `x / 255` a half is below 0), or has no
-    program of them. What moves bytes, and what asks for no sign, stays. Works on the torch dialect,
-    before IREE imports it; the door for PyTorch has done so.
+    program of them; and it makes bytes of floats that no byte holds (`-x` by way of floats), which
+    CPUs take for the last byte. What moves bytes, and what asks for no sign, stays. Works on the
+    torch dialect, before IREE imports it; the door for PyTorch has done so.
     """
 
     name = "attn-wide-bytes"
@@ -39,10 +43,13 @@ class WideBytes(OpPass):
     mends = "unsigned bytes of PyTorch are computed as if they had a sign, or do not compile"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return _word(op) in _COMPUTED and bool(_narrow(op))
+        return _makes_bytes(op) or (_word(op) in _COMPUTED and bool(_narrow(op)))
 
     def change(self, op: ir.Operation) -> str:
         build, word = TorchBuilder(op), _word(op)
+        if _makes_bytes(op):
+            op.operands[0] = build.in_type(op.operands[0], _WIDE)
+            return "becomes bytes by way of 32 bits"
         kind = _narrow(op)
         for place, operand in enumerate(op.operands):
             element = torch_element(operand.type)
@@ -68,6 +75,15 @@ def _word(op: ir.Operation) -> str:
     return op.name[len(_ATEN) :].partition(".")[0] if op.name.startswith(_ATEN) else ""
 
 
+def _makes_bytes(op: ir.Operation) -> bool:
+    """Whether it makes bytes of floats."""
+    return (
+        op.name in _CONVERSIONS
+        and torch_element(op.results[0].type) in ("ui8", "si8")
+        and torch_element(op.operands[0].type) in _FLOATS
+    )
+
+
 def _narrow(op: ir.Operation) -> str:
     """The element type of the operands that are to be wider; '' where there are none."""
     given = [torch_element(operand.type) for operand in op.operands]
@@ -77,6 +93,8 @@ def _narrow(op: ir.Operation) -> str:
         return "" if _word(op) in _SUMS and "ui8" in made else "ui8"
     if _word(op) in _QUOTIENTS and "si8" in given and made == ["si8"]:
         return "si8"
+    if _word(op) == "neg" and made[0] in ("si8", "si16"):
+        return made[0]
     is_cut = _word(op) in _BOUNDS and made[0] == "f32" and given[0] in ("si8", "si32", "si64")
     return given[0] if is_cut else ""
 

@@ -33,6 +33,31 @@ func.func @operators(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si64>)
   return %x, %y, %z, %w : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>
 }
 
+// With a number, `|` and `^` have no program either. Integers to a known power are products; floats
+// stay, and what is to the power of 0.
+
+// CHECK-LABEL: func.func @numbers(
+// CHECK-SAME: %[[A:[^:]*]]: !torch.vtensor<[3],si64>, %[[B:[^:]*]]: !torch.vtensor<[3],si8>, %[[C:[^:]*]]: !torch.vtensor<[3],f32>
+// CHECK: %[[SIX:.*]] = torch.prim.NumToTensor.Scalar %int6
+// CHECK: torch.aten.bitwise_or.Tensor %[[A]], %[[SIX]] : !torch.vtensor<[3],si64>, !torch.vtensor<[],si64>
+// CHECK: %[[BYTE:.*]] = torch.prims.convert_element_type %{{.*}} -> !torch.vtensor<[],si8>
+// CHECK: torch.aten.bitwise_xor.Tensor %[[B]], %[[BYTE]]
+// CHECK: %[[TWO:.*]] = torch.aten.mul.Tensor %[[A]], %[[A]]
+// CHECK: %[[FOUR:.*]] = torch.aten.mul.Tensor %[[TWO]], %[[TWO]]
+// CHECK: torch.aten.mul.Tensor %[[TWO]], %[[FOUR]]
+// CHECK: torch.aten.pow.Tensor_Scalar %[[A]], %int0
+// CHECK: torch.aten.pow.Tensor_Scalar %[[C]], %int6
+func.func @numbers(%a: !torch.vtensor<[3],si64>, %b: !torch.vtensor<[3],si8>, %c: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si8>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],f32>) {
+  %0 = torch.constant.int 0
+  %6 = torch.constant.int 6
+  %x = torch.operator "torch.aten.__or__.Scalar"(%a, %6) : (!torch.vtensor<[3],si64>, !torch.int) -> !torch.vtensor<[3],si64>
+  %y = torch.operator "torch.aten.__xor__.Scalar"(%b, %6) : (!torch.vtensor<[3],si8>, !torch.int) -> !torch.vtensor<[3],si8>
+  %z = torch.aten.pow.Tensor_Scalar %a, %6 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  %v = torch.aten.pow.Tensor_Scalar %a, %0 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  %w = torch.aten.pow.Tensor_Scalar %c, %6 : !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],f32>
+  return %x, %y, %z, %v, %w : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si8>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],f32>
+}
+
 // Squeezes of several dims are one after the other, the last first; those of unknown sizes stay.
 // Norms that PyTorch decomposes are whole again, where nothing reads what they would store.
 

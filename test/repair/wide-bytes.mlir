@@ -1,11 +1,13 @@
-// Ops on unsigned bytes read 32 bits, and give bytes again; so do quotients of bytes with a sign. What
-// PyTorch compares bytes with is a byte. Integers bounded by floats are floats first. Moves of bytes,
-// sums that are told to be bytes, and other integers stay.
+// Ops on unsigned bytes read 32 bits, and give bytes again; so do quotients of bytes with a sign, and
+// what 8 and 16 bits are less than 0. Floats become bytes by way of 32 bits. What PyTorch compares
+// bytes with is a byte. Integers bounded by floats are floats first. Moves of bytes, sums that are told
+// to be bytes, and other integers and conversions stay.
 
 // RUN: attn-opt %s --attn-wide-bytes --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-5: computes with 32 bits
-// WHY-NOT: computes with 32 bits
+// WHY-COUNT-7: computes with 32 bits
+// WHY-COUNT-2: becomes bytes by way of 32 bits
+// WHY-NOT: 32 bits
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[4],ui8>
@@ -38,16 +40,42 @@ func.func @signed(%x: !torch.vtensor<[4],si8>, %i: !torch.vtensor<[4],si64>) -> 
   return %a, %b : !torch.vtensor<[4],si8>, !torch.vtensor<[4],f32>
 }
 
+// CHECK-LABEL: func.func @by_way_of_floats(
+// CHECK: torch.aten.neg %{{.*}} : !torch.vtensor<[4],si32> -> !torch.vtensor<[4],si32>
+// CHECK: torch.prims.convert_element_type %{{.*}}, %int0{{.*}} -> !torch.vtensor<[4],ui8>
+// CHECK: torch.aten.neg %{{.*}} : !torch.vtensor<[4],si32> -> !torch.vtensor<[4],si32>
+// CHECK: torch.prims.convert_element_type %{{.*}}, %int2{{.*}} -> !torch.vtensor<[4],si16>
+// CHECK: torch.prims.convert_element_type %{{.*}}, %int3{{.*}} !torch.vtensor<[4],f32>, !torch.int -> !torch.vtensor<[4],si32>
+// CHECK: torch.aten.to.dtype %{{.*}} : !torch.vtensor<[4],si32>
+// CHECK: torch.prims.convert_element_type %{{.*}} !torch.vtensor<[4],f16>, !torch.int -> !torch.vtensor<[4],si32>
+// CHECK: torch.prims.convert_element_type %{{.*}} !torch.vtensor<[4],si32>, !torch.int -> !torch.vtensor<[4],si8>
+func.func @by_way_of_floats(%x: !torch.vtensor<[4],ui8>, %y: !torch.vtensor<[4],si16>, %f: !torch.vtensor<[4],f32>, %h: !torch.vtensor<[4],f16>) -> (!torch.vtensor<[4],ui8>, !torch.vtensor<[4],si16>, !torch.vtensor<[4],ui8>, !torch.vtensor<[4],si8>) {
+  %0 = torch.constant.int 0
+  %1 = torch.constant.int 1
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %a = torch.aten.neg %x : !torch.vtensor<[4],ui8> -> !torch.vtensor<[4],ui8>
+  %b = torch.aten.neg %y : !torch.vtensor<[4],si16> -> !torch.vtensor<[4],si16>
+  %c = torch.aten.to.dtype %f, %0, %false, %false, %none : !torch.vtensor<[4],f32>, !torch.int, !torch.bool, !torch.bool, !torch.none -> !torch.vtensor<[4],ui8>
+  %d = torch.prims.convert_element_type %h, %1 : !torch.vtensor<[4],f16>, !torch.int -> !torch.vtensor<[4],si8>
+  return %a, %b, %c, %d : !torch.vtensor<[4],ui8>, !torch.vtensor<[4],si16>, !torch.vtensor<[4],ui8>, !torch.vtensor<[4],si8>
+}
+
 // CHECK-LABEL: func.func @stays(
 // CHECK-NOT: convert_element_type
 // CHECK: return
-func.func @stays(%x: !torch.vtensor<[4],ui8>, %y: !torch.vtensor<[4],si8>, %i: !torch.vtensor<[4],si64>) -> (!torch.vtensor<[4],ui8>, !torch.vtensor<[],ui8>, !torch.vtensor<[4],si8>, !torch.vtensor<[4],si64>) {
+func.func @stays(%x: !torch.vtensor<[4],ui8>, %y: !torch.vtensor<[4],si8>, %i: !torch.vtensor<[4],si64>) -> (!torch.vtensor<[4],ui8>, !torch.vtensor<[],ui8>, !torch.vtensor<[4],si8>, !torch.vtensor<[4],si64>, !torch.vtensor<[4],si64>, !torch.vtensor<[4],f32>) {
   %0 = torch.constant.int 0
+  %6 = torch.constant.int 6
+  %none = torch.constant.none
+  %false = torch.constant.bool false
   %1 = torch.constant.int 1
   %dims = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
   %a = torch.aten.flip %x, %dims : !torch.vtensor<[4],ui8>, !torch.list<int> -> !torch.vtensor<[4],ui8>
   %b = torch.aten.sum %x, %0 : !torch.vtensor<[4],ui8>, !torch.int -> !torch.vtensor<[],ui8>
   %c = torch.aten.add.Tensor %y, %y, %1 : !torch.vtensor<[4],si8>, !torch.vtensor<[4],si8>, !torch.int -> !torch.vtensor<[4],si8>
   %d = torch.aten.clamp %i, %0, %1 : !torch.vtensor<[4],si64>, !torch.int, !torch.int -> !torch.vtensor<[4],si64>
-  return %a, %b, %c, %d : !torch.vtensor<[4],ui8>, !torch.vtensor<[],ui8>, !torch.vtensor<[4],si8>, !torch.vtensor<[4],si64>
+  %e = torch.aten.neg %i : !torch.vtensor<[4],si64> -> !torch.vtensor<[4],si64>
+  %f = torch.aten.to.dtype %x, %6, %false, %false, %none : !torch.vtensor<[4],ui8>, !torch.int, !torch.bool, !torch.bool, !torch.none -> !torch.vtensor<[4],f32>
+  return %a, %b, %c, %d, %e, %f : !torch.vtensor<[4],ui8>, !torch.vtensor<[],ui8>, !torch.vtensor<[4],si8>, !torch.vtensor<[4],si64>, !torch.vtensor<[4],si64>, !torch.vtensor<[4],f32>
 }

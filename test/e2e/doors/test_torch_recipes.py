@@ -544,9 +544,11 @@ def test_bytes_rolls_and_operators_that_were_imported() -> None:
         wide = (pixels / 255, pixels * 0.5, pixels > 127, pixels.clamp(3.5, 100.7), pixels.sum())
         narrow = (pixels + 200, pixels - 200, pixels // 3, pixels % 7, -pixels, pixels.amax(1))
         most, sorted_ = pixels.max(1), pixels.sort(1)
-        bytes_ = (*narrow, signed // 3, signed % 3, *most, *sorted_)
+        bytes_ = (*narrow, signed // 3, signed % 3, *most, *sorted_, -signed, signed | 6, signed**3)
+        cast = ((x * 40.5 + 100).to(torch.uint8), (x * 16.5).to(torch.int8), pixels ^ 85)
         rolls = (x.roll(4, 0), x.roll(-3, 0), x.roll((7, -9), (0, 1)), x.roll(20), x.roll(-1, 1))
-        return *wide, *bytes_, x.clamp(-1.5, 2.5), *rolls, x ^ y, x << 2, x << y, torch.rsub(x, y)
+        powers = (x**3, x**64, x | 6, x ^ 6, x ^ y, x << 2, x << y, torch.rsub(x, y))
+        return *wide, *bytes_, *cast, x.clamp(-1.5, 2.5), *rolls, *powers
 
     pixels = torch.arange(0, 256, 17, dtype=torch.uint8).view(2, 8).flip(1)
     signed = torch.arange(-128, 128, 16).to(torch.int8)
