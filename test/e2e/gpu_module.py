@@ -25,6 +25,7 @@ from attnpass.report.entries import Record
 
 _CONFIGURED = "--compile-to=executable-configurations"
 _LOWER = "iree-llvmgpu-lower-executable-target"
+LOWER_VECTORS = "iree-llvmgpu-vector-lowering"
 # How types lie in memory, where the interpreter computes with others.
 _STORED = {"i32": np.int32, "i1": np.int8}
 
@@ -54,6 +55,13 @@ def lower(text: str) -> ir.Module:
     for error in failed.values():
         raise error
     return module
+
+
+def lower_vectors(module: ir.Module) -> None:
+    """Takes the kernels of a lowered module through IREE's own lowering of products of vectors."""
+    manager = passmanager.PassManager.parse(f"func.func({LOWER_VECTORS})", module.context)
+    for function in kernels(module):
+        manager.run(function)
 
 
 def lower_some(text: str) -> tuple[ir.Module, dict[str, ir.MLIRError]]:
