@@ -245,6 +245,12 @@ def sums_products_in_f32(op: ir.Operation) -> bool:
     return isinstance(product.operation.results[0].type, ir.F32Type)
 
 
+def is_of_pairs(op: ir.Operation, depth: int | None) -> bool:
+    """Whether a product's factors are of bf16, and known numbers of pairs are summed over."""
+    kinds = {element_type_name(factor) for factor in list(op.operands)[:2]}
+    return kinds == {"bf16"} and depth is not None and depth % 2 == 0
+
+
 class ProductLoops:
     """What the vector code of products with weights has in common. Loop `along` of the result is as
     long as `length`; `stream` is where the weights lie, if that is one buffer."""

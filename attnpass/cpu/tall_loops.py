@@ -3,7 +3,8 @@
 A tile has as many columns as some vectors hold. Blocks of the depth go one after the other: the
 weights of a block are copied to the stack, one element of the depth behind the other, in f32, and
 stay in the first-level cache while the tile's rows go through them, some at a time, whose sums are
-in registers. Between blocks sums stand in the result.
+in registers. Between blocks sums stand in the result. Where the CPU adds up two products of bf16 at
+once, two elements of the depth, as they lie in memory, stand where one of f32 does.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class TallLoops(ProductLoops):
         far = tiles.tall * self.depth * element_bytes(rows) > NEAR_BYTES
         self.far_rows = Stream.of(v, rows) if far else None
         most = min(tiles.depth, self.depth)
-        self.packed = v.scratch(most, tiles.columns)
-        self.given = v.scratch(tiles.rows[0], most) if self.is_narrow else None
+        lines = most // tiles.together
+        self.packed = v.scratch(lines, tiles.columns)
+        self.given = v.scratch(tiles.rows[0], lines) if self.is_narrow else None
 
         if isinstance(self.product.facts.sizes[self.product.column], int):
             return self.tile(v, most)
@@ -75,16 +77,27 @@ class TallLoops(ProductLoops):
 
     def pack(self, v: Vectors, first: ir.Value, count: int) -> None:
         """Copies the weights of `count` elements of the depth from `first` on."""
+        lines = count // self.tiles.together
         if self.product.is_deep:
-            v.in_chunks(count, self.tiles.lanes, [], lambda v, i, _, n: self.turn(v, first, i, n))
+            v.in_chunks(lines, self.tiles.lanes, [], lambda v, i, _, n: self.turn(v, first, i, n))
         else:
-            v.loop(0, count, 1, [], lambda v, i, _: self.copy(v, first, i))
+            v.loop(0, lines, 1, [], lambda v, i, _: self.copy(v, first, i))
+
+    def depth_of(self, v: Vectors, first: ir.Value, line: ir.Value) -> ir.Value:
+        """The first element of the depth of a line, of a block that starts at `first`."""
+        together = self.tiles.together
+        offset = line if together == 1 else v.op("arith.muli", line, v.number(together))
+        return v.op("arith.addi", first, offset)
+
+    def lines(self, v: Vectors, read: ir.Value) -> ir.Value:
+        """What stands in lanes for elements of the depth that were read side by side."""
+        return v.wide(read) if self.tiles.together == 1 else v.bits_in_f32(read)
 
     def turn(self, v: Vectors, first: ir.Value, at: ir.Value, count: int) -> list[ir.Value]:
-        """Packs `count` elements of the depth, which lie side by side, of all columns."""
+        """Packs `count` lines of the depth, whose elements lie side by side, of all columns."""
         product, operand, lanes = self.product, self.product.weights, self.tiles.lanes
         dims = [self.dim(operand, product.column), self.dim(operand, product.depth)]
-        depth = v.op("arith.addi", first, at)
+        depth, wide = self.depth_of(v, first, at), count * self.tiles.together
         for column in self.vectors(v):
             columns = [self.inside(v, v.at(column, i)) for i in range(lanes)]
             places = [
@@ -93,7 +106,11 @@ class TallLoops(ProductLoops):
             ]
             if product.codes is None and self.most is None:
                 tensor = self.op.operands[operand]
-                tile = v.wide(v.read(tensor, places[0], dims, [lanes, count], [True, True]))
+                tile = self.lines(v, v.read(tensor, places[0], dims, [lanes, wide], [True, True]))
+            elif self.tiles.together > 1:
+                tensor = self.op.operands[operand]
+                read = (v.read(tensor, each, dims[1:], [wide], [True]) for each in places)
+                tile = v.stack([self.lines(v, line) for line in read])
             else:
                 tensor = self.op.operands[operand]
                 lines = [read_line(v, tensor, each, dims[1], count) for each in places]
@@ -106,15 +123,24 @@ class TallLoops(ProductLoops):
         return []
 
     def copy(self, v: Vectors, first: ir.Value, at: ir.Value) -> list[ir.Value]:
-        """Packs an element of the depth, of which columns lie side by side."""
+        """Packs a line of the depth, of whose elements columns lie side by side."""
         product, operand = self.product, self.product.weights
-        dim, depth = self.dim(operand, product.column), v.op("arith.addi", first, at)
+        dim, depth = self.dim(operand, product.column), self.depth_of(v, first, at)
+        weights, lanes, whole = self.op.operands[operand], self.tiles.lanes, self.most is None
         for column in self.vectors(v):
-            place = self.place(v, operand, {product.column: column, product.depth: depth})
-            weights, lanes = self.op.operands[operand], self.tiles.lanes
-            part = read_line(v, weights, place, dim, lanes, self.most is None)
+            depths = [v.at(depth, i) for i in range(self.tiles.together)]
+            places = [
+                self.place(v, operand, {product.column: column, product.depth: each})
+                for each in depths
+            ]
+            if len(places) == 1:
+                part = read_line(v, weights, places[0], dim, lanes, whole)
+            else:
+                low, high = (v.read(weights, place, [dim], [lanes], [whole]) for place in places)
+                part = v.bits_in_f32(v.pairs(low, high))
             v.store(part, self.packed, at, column)
-            self.fetch_ahead(v, depth, column)
+            for each in depths:
+                self.fetch_ahead(v, each, column)
         return []
 
     def inside(self, v: Vectors, column: ir.Value) -> ir.Value:
@@ -177,9 +203,11 @@ class TallLoops(ProductLoops):
 
         def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             parts = [v.load(self.packed, lanes, at, column) for column in columns]
-            return v.add_outer((v.spread(one(v, i, at), lanes) for i in range(rows)), parts, sums)
+            factors = (v.spread(one(v, i, at), lanes) for i in range(rows))
+            add = v.fma if self.tiles.together == 1 else v.multiply_add_pairs
+            return v.add_outer(factors, parts, sums, add)
 
-        sums = v.loop(0, count, 1, sums, step)
+        sums = v.loop(0, count // self.tiles.together, 1, sums, step)
         for place, value in zip(places, sums, strict=True):
             output = v.write(value, output, place, across, whole)
         return output
@@ -198,17 +226,17 @@ class TallLoops(ProductLoops):
                 self.far_rows.fetch(v, self.place(v, product.rows, place))
 
     def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
-        """Puts a block's elements of some rows where they are read, in f32."""
+        """Puts a block's elements of some rows where they are read, as weights are packed."""
         product, tensor = self.product, self.op.operands[self.product.rows]
         dims, given = [self.dim(product.rows, product.depth)], self.given
         assert given is not None
 
         def some(v: Vectors, at: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
-            depth = v.op("arith.addi", first, at)
+            depth = self.depth_of(v, first, at)
             for i, line in enumerate(lines):
                 place = self.place(v, product.rows, {product.row: line, product.depth: depth})
-                part = v.wide(v.read(tensor, place, dims, [width], [True]))
-                v.store(part, given, v.number(i), at)
+                read = v.read(tensor, place, dims, [width * self.tiles.together], [True])
+                v.store(self.lines(v, read), given, v.number(i), at)
             return []
 
-        v.in_chunks(count, self.tiles.lanes, [], some)
+        v.in_chunks(count // self.tiles.together, self.tiles.lanes, [], some)

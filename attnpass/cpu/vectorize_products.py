@@ -20,10 +20,19 @@ from .copied_lines import copies_lines, lower_copies
 from .indexed_lines import lower_lines, sum_line_by_line, takes_lines
 from .lowering import LoopPass, in_pieces, lower_kernel, lower_tiles, put_loops, refuse_others
 from .open_sums import has_open_sums, lower_open_sums
-from .product_loops import RowLoops, RowProduct, known, read_row_product, read_tall_product, unfit
+from .product_loops import (
+    RowLoops,
+    RowProduct,
+    is_of_pairs,
+    known,
+    read_row_product,
+    read_tall_product,
+    unfit,
+)
 from .square_steps import square_steps
 from .sum_steps import widen_column_sums, widen_row_sums
 from .tall_loops import TallLoops
+from .vectors import PAIR_LANES
 from .wide_ops import OPEN_ROWS
 from .widened_weights import split_widening
 
@@ -132,7 +141,10 @@ def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusa
         depth = known(product.facts.sizes[product.depth]) or 0
         if machine.vector_bytes < WIDE_REGISTER_BYTES and columns * depth < LEAST_WEIGHTS:
             return Refusal(f"{columns} columns are cut into no whole vectors, and weights are few")
-    return tiles
+    if isinstance(tiles, Refusal) or not machine.multiplies_pairs or tiles.lanes != PAIR_LANES:
+        return tiles
+    has_pairs = is_of_pairs(product.op, known(product.facts.sizes[product.depth]))
+    return tiles.in_pairs() if has_pairs and product.codes is None else tiles
 
 
 def _configuration(product: RowProduct, tiles: RowTiles | TallTiles) -> str:

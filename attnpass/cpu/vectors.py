@@ -12,6 +12,7 @@ from ..ir import (
     body_of,
     body_ops,
     copied_attributes,
+    element_bytes,
     element_type,
     ranked_shape,
 )
@@ -152,12 +153,17 @@ class Vectors:
         return [self.op("arith.addf", x, self.widened(y, lanes)) for x, y in pairs]
 
     def add_outer(
-        self, factors: Iterable[ir.Value], parts: Sequence[ir.Value], sums: list[ir.Value]
+        self,
+        factors: Iterable[ir.Value],
+        parts: Sequence[ir.Value],
+        sums: list[ir.Value],
+        add: Callable[[ir.Value, ir.Value, ir.Value], ir.Value] | None = None,
     ) -> list[ir.Value]:
-        """Adds the products of each factor with all parts: factors are made one by one."""
+        """Adds the products of each factor with all parts, by `fma` or by another; factors are made
+        one by one."""
         for number, factor in enumerate(factors):
             for i, part in enumerate(parts, number * len(parts)):
-                sums[i] = self.fma(factor, part, sums[i])
+                sums[i] = (add or self.fma)(factor, part, sums[i])
         return sums
 
     def scratch(self, *sizes: int, element: ir.Type | None = None) -> ir.Value:
@@ -297,6 +303,16 @@ class Vectors:
         operands = [sums, *parts]
         call = self.build.create("llvm.call_intrinsic", [sums.type], operands, attributes)
         return call.results[0]
+
+    def multiply_add_pairs(self, x: ir.Value, y: ir.Value, sums: ir.Value) -> ir.Value:
+        """`add_pair_products` with `sums` last, as `fma` has it."""
+        return self.add_pair_products(sums, x, y)
+
+    def bits_in_f32(self, x: ir.Value) -> ir.Value:
+        """A vector's bits as fewer, wider lanes of f32, or as many: to be moved alone."""
+        *outer, last = x.type.shape
+        kind = self.kind(*outer, last * element_bytes(x) // 4)
+        return self.build.create("vector.bitcast", [kind], [x]).results[0]
 
     def exp2(self, x: ir.Value) -> ir.Value:
         """2^x for x <= 0, exactly 0 below -127; NaN stays."""

@@ -87,6 +87,7 @@ _NEEDS = {
     "haswell": {"avx2", "bmi2", "f16c", "fma"},
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 }
+_NEEDS["znver4"] = {*_NEEDS["x86-64-v4"], "avx512_bf16", "avx512_vbmi2", "vaes", "gfni"}
 
 
 def runs_here(cpu: str) -> bool:

@@ -7,7 +7,7 @@ Measured with AVX-512 and AVX2 (see docs/notes/cpu.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 
@@ -109,7 +109,8 @@ def _line(columns: int, lanes: int, weight_bytes: int) -> int:
 @dataclass(frozen=True)
 class TallTiles:
     """How a product of many rows is cut: `lanes` of a vector, `columns` of a tile and `tall` rows,
-    `across`, columns of a workgroup, `rows` that go together, most first, `depth` of a block."""
+    `across`, columns of a workgroup, `rows` that go together, most first, `depth` of a block, of
+    which `together` elements stand in a lane."""
 
     lanes: int
     columns: int
@@ -117,11 +118,16 @@ class TallTiles:
     across: int
     rows: tuple[int, ...]
     depth: int
+    together: int = 1
 
     def __post_init__(self) -> None:
         # Else the rest of some number of rows is not whole, and loops write behind the last row.
         if self.rows[-1] != 1 or any(most % least for most, least in pairwise(self.rows)):
             raise ValueError(f"of rows {self.rows} each has to divide the one before, down to 1")
+
+    def in_pairs(self) -> TallTiles:
+        """With two elements of 16 bits of the depth in each lane."""
+        return replace(self, depth=2 * self.depth, together=2)
 
 
 def tall_tiles(rows: int | None, columns: int, register_bytes: int) -> TallTiles | Refusal:

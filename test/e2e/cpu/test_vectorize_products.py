@@ -20,6 +20,8 @@ from attnpass import Report
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 # A CPU with registers of 64 bytes.
 WIDE = "x86-64-v4"
+# One that multiplies pairs of bf16, too.
+PAIRS = "znver4"
 # Attention is what the library is for.
 ATTENTION = """
 func.func @attention(%q: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
@@ -153,6 +155,9 @@ PRODUCTS = (
     Product("uneven_many", 40, 131, 520, True, behind=True),
     Product("uneven_wide", 151, 1001, 130, False, "bf16", behind=True),
     Product("uneven_half", 33, 145, 511, True, "f16", start=0.5),
+    # Pairs of bf16, where CPUs multiply such: tails of all kinds, and a depth that has no pairs.
+    Product("uneven_pairs", 71, 131, 522, True, "bf16", behind=True, start=0.5),
+    Product("odd_depth", 40, 128, 521, True, "bf16", behind=True),
     Product("uneven_few", 100, 21, 3200, True, behind=True),
     # Few weights, and columns that are no whole vectors.
     Product("few", 2, 64, 128, True),
@@ -161,7 +166,7 @@ PRODUCTS = (
 )
 
 
-@pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), (WIDE, "O0")])
+@pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), (PAIRS, "O0")])
 def test_numbers(cpu: str, level: str) -> None:
     report = Report()
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
