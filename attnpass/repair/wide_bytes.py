@@ -28,13 +28,14 @@ _COMPUTED = {
 
 class WideBytes(OpPass):
     """Has ops on unsigned bytes read 32 bits, and makes bytes of their results again; quotients of
-    bytes with a sign, and what 8 and 16 bits are less than 0, too. Floats become bytes by way of 32
-    bits. Integers that are bounded by floats become floats first.
+    bytes with a sign, and what 8 and 16 bits are less than 0, too. Floats become integers of 8 and
+    16 bits by way of 32. Integers that are bounded by floats become floats first.
 
     IREE 3.13 imports bytes as if they had a sign (of `x / 255` a half is below 0), or has no
     program of them; and it makes bytes of floats that no byte holds (`-x` by way of floats), which
-    CPUs take for the last byte. What moves bytes, and what asks for no sign, stays. Works on the
-    torch dialect, before IREE imports it; the door for PyTorch has done so.
+    CPUs take for the last byte. A number that bytes are divided by is a byte, too. What moves
+    bytes, and what asks for no sign, stays. Works on the torch dialect, before IREE imports it; the
+    door for PyTorch has done so.
     """
 
     name = "attn-wide-bytes"
@@ -43,22 +44,22 @@ class WideBytes(OpPass):
     mends = "unsigned bytes of PyTorch are computed as if they had a sign, or do not compile"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return _makes_bytes(op) or (_word(op) in _COMPUTED and bool(_narrow(op)))
+        return _narrows_floats(op) or (_word(op) in _COMPUTED and bool(_narrow(op)))
 
     def change(self, op: ir.Operation) -> str:
         build, word = TorchBuilder(op), _word(op)
-        if _makes_bytes(op):
+        if _narrows_floats(op):
             op.operands[0] = build.in_type(op.operands[0], _WIDE)
-            return "becomes bytes by way of 32 bits"
+            return "becomes integers by way of 32 bits"
         kind = _narrow(op)
         for place, operand in enumerate(op.operands):
             element = torch_element(operand.type)
             if element == kind:
                 op.operands[place] = build.in_type(operand, _wider(op, kind))
-            elif kind == "ui8" and word in (*_COMPARISONS, *_BOUNDS):
+            elif kind == "ui8" and (word in (*_COMPARISONS, *_BOUNDS) or _is_whole(op)):
                 number = constant_number(operand)
                 if isinstance(number, int) and not 0 <= number < 256:
-                    # PyTorch takes what bytes are compared with for a byte.
+                    # PyTorch takes what bytes are compared with, or divided by, for a byte.
                     op.operands[place] = build.number(number % 256)
         behind = TorchBuilder(next_op(op))
         for result in op.results:
@@ -75,13 +76,18 @@ def _word(op: ir.Operation) -> str:
     return op.name[len(_ATEN) :].partition(".")[0] if op.name.startswith(_ATEN) else ""
 
 
-def _makes_bytes(op: ir.Operation) -> bool:
-    """Whether it makes bytes of floats."""
+def _narrows_floats(op: ir.Operation) -> bool:
+    """Whether it makes integers of less than 32 bits of floats."""
     return (
         op.name in _CONVERSIONS
-        and torch_element(op.results[0].type) in ("ui8", "si8")
+        and torch_element(op.results[0].type) in ("ui8", "si8", "si16")
         and torch_element(op.operands[0].type) in _FLOATS
     )
+
+
+def _is_whole(op: ir.Operation) -> bool:
+    """Whether it is a quotient of bytes, or what one leaves, that is a byte."""
+    return _word(op) in _QUOTIENTS and torch_element(op.results[0].type) == "ui8"
 
 
 def _narrow(op: ir.Operation) -> str:

@@ -67,7 +67,11 @@ COMPOSED = (
 
 
 def _with_tensor(op: Any) -> Any:
-    return lambda x, y: op(x, torch.full((), y, dtype=x.dtype, device=x.device))
+    def joined(x: Any, y: Any) -> Any:
+        kind = torch.result_type(x, y)
+        return op(x.to(kind), torch.full((), y, dtype=kind, device=x.device))
+
+    return joined
 
 
 def _of_one_shape(op: Any) -> Callable[..., Any]:
@@ -219,6 +223,14 @@ def _topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = Tr
     return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
 
 
+def _sorted_truths(x: Any, dim: int = -1, descending: bool = False) -> Any:
+    """IREE 3.13 has true before false."""
+    if x.dtype != torch.bool:
+        return NotImplemented
+    values, places = aten.sort.default(x.to(torch.int32), dim, descending)
+    return values != 0, places
+
+
 def _stable_sort(x: Any, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
     """IREE's sort keeps the order of equal elements."""
     return aten.sort.default(x, dim, descending)
@@ -253,12 +265,14 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
     """The largest (least) of those up to a place, and where the last of them is."""
 
     def extremes(x: Any, dim: int) -> Any:
-        if not x.dim() or not x.is_floating_point():
+        if not x.dim() or x.dtype == torch.bool or x.is_complex():
             return NotImplemented
         x = x.movedim(dim, -1)
         place = torch.arange(x.shape[-1], device=x.device)
         is_before = place <= place[:, None]
-        terms = torch.where(is_before, x.unsqueeze(-2), math.inf if least else -math.inf)
+        bounds = (torch.finfo if x.is_floating_point() else torch.iinfo)(x.dtype)
+        ends = (-math.inf, math.inf) if x.is_floating_point() else (bounds.min, bounds.max)
+        terms = torch.where(is_before, x.unsqueeze(-2), ends[least])
         value = terms.amin(-1) if least else terms.amax(-1)
         is_it = (terms == value.unsqueeze(-1)) | torch.isnan(terms)
         last = torch.where(is_it & is_before, place, 0).amax(-1)
@@ -267,21 +281,43 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
     return extremes
 
 
+def _so_far(join: Callable[[Any, Any], Any], least: float, x: Any, dim: int) -> Any:
+    """Those up to a place, joined; each step takes in as many more as a result has. None where
+    their number is not known."""
+    count = x.shape[dim]
+    if not isinstance(count, int):
+        return None
+    x, step = x.movedim(dim, -1), 1
+    while step < count:
+        before = [torch.full_like(x.narrow(-1, 0, step), least), x.narrow(-1, 0, count - step)]
+        x, step = join(x, torch.cat(before, -1)), 2 * step
+    return x.movedim(-1, dim)
+
+
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Each step takes in as many more as a product has. As torch's, products are of 64 bits: those
-    of a part may be larger than all, or less."""
-    count = x.shape[dim] if x.dim() else 1
-    if not isinstance(count, int) or not count or x.is_complex():
+    """As torch's, products are of 64 bits: those of a part may be larger than all, or less."""
+    if x.is_complex() or 0 in x.shape:
         return NotImplemented
     kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
     if not x.dim():
         return x.to(kind)
     wide = torch.float64 if kind.is_floating_point else kind
-    x, step = x.to(wide).movedim(dim, -1), 1
-    while step < count:
-        before = [torch.ones_like(x.narrow(-1, 0, step)), x.narrow(-1, 0, count - step)]
-        x, step = x * torch.cat(before, -1), 2 * step
-    return x.movedim(-1, dim).to(kind)
+    made = _so_far(torch.mul, 1, x.to(wide), dim)
+    return NotImplemented if made is None else made.to(kind)
+
+
+def _running_log_of_sums(x: Any, dim: int) -> Any:
+    """IREE 3.13 adds up powers of e, of which those of 89 are infinite."""
+
+    def join(x: Any, y: Any) -> Any:
+        most, least = torch.maximum(x, y), torch.minimum(x, y)
+        return torch.where(most.isinf(), most, most + (least - most).exp().log1p())
+
+    if not x.dim() or x.is_complex() or 0 in x.shape:
+        return NotImplemented
+    kind = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    made = _so_far(join, -math.inf, x.to(torch.promote_types(kind, torch.float32)), dim)
+    return NotImplemented if made is None else made.to(kind)
 
 
 def _times_real(x: Any, y: Any) -> Any:
@@ -301,9 +337,21 @@ def _absolute(x: Any) -> Any:
 
 
 def _power_of_integers(x: Any, y: Any) -> Any:
-    if x.is_floating_point() or not isinstance(y, int) or not 0 <= y <= 16:
+    if x.is_floating_point() or x.is_complex():
         return NotImplemented
-    return math.prod([x] * y, start=torch.ones_like(x))
+    if isinstance(y, float):
+        return x.to(torch.get_default_dtype()) ** y
+    x = x.to(torch.result_type(x, y))
+    return math.prod([x] * y, start=torch.ones_like(x)) if 0 <= y <= 16 else NotImplemented
+
+
+def _without_nans(x: Any, *_: Any, **__: Any) -> Any:
+    return NotImplemented if x.is_floating_point() or x.is_complex() else x.clone()
+
+
+def _logit(x: Any, eps: Any = None) -> Any:
+    of_floats = x.is_floating_point()
+    return NotImplemented if of_floats else torch.logit(x.to(torch.get_default_dtype()), eps)
 
 
 def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
@@ -852,10 +900,13 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.log10.default: lambda x: torch.log2(x) * math.log10(2),
     aten.topk.default: _topk,
     aten.sort.stable: _stable_sort,
+    aten.sort.default: _sorted_truths,
     aten.mul.Scalar: _times_real,
     aten.mul.Tensor: _times_real,
     aten.abs.default: _absolute,
     aten.pow.Tensor_Scalar: _power_of_integers,
+    aten.nan_to_num.default: _without_nans,
+    aten.logit.default: _logit,
     aten.histc.default: _histogram,
     aten._cdist_forward.default: _distances,
     aten.col2im.default: _fold,
@@ -900,6 +951,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.cummax.default: _extremes_so_far(False),
     aten.cummin.default: _extremes_so_far(True),
     aten.cumprod.default: _running_product,
+    aten.logcumsumexp.default: _running_log_of_sums,
     **{
         op: _unbatched(op, dims)
         for dims in (1, 2, 3)

@@ -32,9 +32,10 @@ _FILLS = {"full", "full_like"}
 _WITH_BYTES = {"gt", "ge", "lt", "le", "eq", "ne", "clamp", "clamp_min", "clamp_max"}
 # Its import has no programs of these with a number, ...
 _OF_TENSORS = {"add", "sub", "mul", "rsub"}
-# ... of bytes with a sign, either; nor of their quotients, of what they leave, of one number in all
-# places, of extremes of all.
+# ... of bytes with a sign, either; nor of their quotients, of what they leave, of products of
+# matrices, of one number in all places, of extremes of all.
 _QUOTIENTS = {"div", "floor_divide", "remainder", "fmod"}
+_PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "dot", "matmul"}
 _SIGNED = {torch.ops.aten.fill.Scalar, torch.ops.aten.max.default, torch.ops.aten.min.default}
 
 
@@ -71,7 +72,7 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
                 node.replace_input_with(value, convert(value, _WIDE))
         if node.target is _CONVERT or _name(node.target) == "copy":
             continue
-        if _name(node.target) in _WITH_BYTES:
+        if _name(node.target) in _WITH_BYTES or _is_whole_quotient(node):
             for place, number in enumerate(node.args[1:], 1):
                 node.update_arg(place, number % 256 if isinstance(number, int) else number)
         if makes_bytes:
@@ -99,6 +100,11 @@ def widen_bytes(graph: torch.fx.Graph, kept: Iterable[str]) -> None:
             node.meta.pop("tensor_meta", None)
 
 
+def _is_whole_quotient(node: torch.fx.Node) -> bool:
+    """Whether it gives bytes without a sign, of what a number, a byte too, divides."""
+    return _name(node.target) in _QUOTIENTS and node.meta["val"].dtype == torch.uint8
+
+
 def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
     """Whether an op is to read 32 bits of an operand."""
     kind, name = getattr(value.meta.get("val"), "dtype", None), _name(node.target)
@@ -109,7 +115,7 @@ def _is_computed_with(node: torch.fx.Node, value: torch.fx.Node) -> bool:
         return kind is not None and kind.is_floating_point
     if kind == torch.int8:
         of_number = name in _OF_TENSORS and not isinstance(node.args[1], torch.fx.Node)
-        is_wide = node.target in _SIGNED or name in _QUOTIENTS or of_number
+        is_wide = node.target in _SIGNED or name in _QUOTIENTS | _PRODUCTS or of_number
         return is_wide and node.meta["val"].dtype == torch.int8
     if kind != torch.uint8 or name in _MOVES - _JOINS:
         return False

@@ -1,12 +1,12 @@
 // Ops on unsigned bytes read 32 bits, and give bytes again; so do quotients of bytes with a sign, and
 // what 8 and 16 bits are less than 0. Floats become bytes by way of 32 bits. What PyTorch compares
-// bytes with is a byte. Integers bounded by floats are floats first. Moves of bytes, sums that are told
+// bytes with, or divides them by, is a byte. Integers bounded by floats are floats first. Moves of bytes, sums that are told
 // to be bytes, and other integers and conversions stay.
 
 // RUN: attn-opt %s --attn-wide-bytes --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-7: computes with 32 bits
-// WHY-COUNT-2: becomes bytes by way of 32 bits
+// WHY-COUNT-8: computes with 32 bits
+// WHY-COUNT-2: becomes integers by way of 32 bits
 // WHY-NOT: 32 bits
 
 // CHECK-LABEL: func.func @main(
@@ -41,6 +41,7 @@ func.func @signed(%x: !torch.vtensor<[4],si8>, %i: !torch.vtensor<[4],si64>) -> 
 }
 
 // CHECK-LABEL: func.func @by_way_of_floats(
+// CHECK: torch.aten.remainder.Scalar %{{.*}}, %int253{{.*}} : !torch.vtensor<[4],si32>
 // CHECK: torch.aten.neg %{{.*}} : !torch.vtensor<[4],si32> -> !torch.vtensor<[4],si32>
 // CHECK: torch.prims.convert_element_type %{{.*}}, %int0{{.*}} -> !torch.vtensor<[4],ui8>
 // CHECK: torch.aten.neg %{{.*}} : !torch.vtensor<[4],si32> -> !torch.vtensor<[4],si32>
@@ -54,7 +55,9 @@ func.func @by_way_of_floats(%x: !torch.vtensor<[4],ui8>, %y: !torch.vtensor<[4],
   %1 = torch.constant.int 1
   %none = torch.constant.none
   %false = torch.constant.bool false
-  %a = torch.aten.neg %x : !torch.vtensor<[4],ui8> -> !torch.vtensor<[4],ui8>
+  %minus3 = torch.constant.int -3
+  %q = torch.aten.remainder.Scalar %x, %minus3 : !torch.vtensor<[4],ui8>, !torch.int -> !torch.vtensor<[4],ui8>
+  %a = torch.aten.neg %q : !torch.vtensor<[4],ui8> -> !torch.vtensor<[4],ui8>
   %b = torch.aten.neg %y : !torch.vtensor<[4],si16> -> !torch.vtensor<[4],si16>
   %c = torch.aten.to.dtype %f, %0, %false, %false, %none : !torch.vtensor<[4],f32>, !torch.int, !torch.bool, !torch.bool, !torch.none -> !torch.vtensor<[4],ui8>
   %d = torch.prims.convert_element_type %h, %1 : !torch.vtensor<[4],f16>, !torch.int -> !torch.vtensor<[4],si8>

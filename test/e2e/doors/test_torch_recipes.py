@@ -536,6 +536,29 @@ def test_arithmetic_on_sizes() -> None:
             torch.testing.assert_close(got, wanted)
 
 
+def test_integers_truths_and_sums_of_powers() -> None:
+    """What IREE imports for floats alone, and sums of powers of e that no float holds."""
+
+    def ops(u: Any, b: Any, i: Any, t: Any, x: Any) -> Any:
+        quotients = (u // -3, u % -3, torch.fmod(u, -3), u // 7, b // -3, b % 5, b @ b.mT, b @ b[0])
+        floats = (i.abs() ** 0.5, torch.logit(i), b.abs() ** 2.5, i.nan_to_num(), u.nan_to_num())
+        extremes = (*i.cummax(0), *u.cummin(1), *b.cummax(1))
+        order = t.argsort(dim=1, stable=True)
+        truths = (t.sort(1)[0], t.sort(0, descending=True)[0], order, t**2, t | 8, t ^ 1)
+        sums = (x.logcumsumexp(0), x.logcumsumexp(1), (x / 99).logcumsumexp(1))
+        narrow = (x.to(torch.int16), x.half().to(torch.int8), x.abs().to(torch.uint8), -b, -u)
+        return *quotients, *floats, *extremes, *truths, *sums, *narrow
+
+    levels = torch.tensor([-math.inf, -math.inf, -900.0, 3.0, 700.5, 40.0, 800.25])
+    x = torch.stack([levels, levels.flip(0), torch.full((7,), math.inf), levels / 9])
+    u = torch.arange(0, 252, 9, dtype=torch.uint8).view(4, 7)
+    b, i = u.view(torch.int8), u.long() * 37 - 2000
+    finite = x.clamp(-30000, 30000)
+    given = (u, b, i, i // 99 % 2 == 0, finite)
+    _same(Of(ops), *given)
+    _same(Of(lambda x: (x.logcumsumexp(0), x.logcumsumexp(1))), x)
+
+
 def test_bytes_rolls_and_operators_that_were_imported() -> None:
     """Results of bytes are compared by their bits: the program's have no sign."""
     aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
