@@ -60,6 +60,11 @@ class ContractionFacts:
         return tuple(loop for loop in range(len(self.sizes)) if loop not in self.result)
 
     @property
+    def shares_sums(self) -> bool:
+        """Whether both factors have all loops that are summed over."""
+        return all(loop in self.left and loop in self.right for loop in self.k)
+
+    @property
     def kept(self) -> tuple[int, ...]:
         """Loops of the result: those of batches, m and n, and those along which it repeats, which
         neither factor has."""

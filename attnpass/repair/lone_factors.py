@@ -15,6 +15,7 @@ from ..ir import (
     element_bytes,
     element_number,
     element_type,
+    erase,
     has_ancestor,
     is_float,
     is_narrow_float,
@@ -36,6 +37,9 @@ class LoneFactors(OpPass):
     A mean of tokens behind a norm is one once IREE has fused the norm's weight into it. IREE 3.13
     takes it for a product with a vector and has no program for it ("failed to distribute"). Such a
     factor may be a number: that of a product with a matrix of zeros, with which a state begins.
+
+    Where each factor has summed dims, and one has some that the other has not, IREE's compiler
+    crashes, or takes a wrong dim for them: with -0 added to each they are no products to it.
     """
 
     name = "attn-lone-factors"
@@ -57,6 +61,9 @@ class LoneFactors(OpPass):
             _multiply_behind(op, result, (op.operands[0], dims), (factor, ()))
             return "the number that all its elements are multiplied by multiplies the sum"
         product = read_contraction(op)
+        if product is not None and _sums_one_alone(product):
+            _multiply_and_add_nothing(op)
+            return "is no product to IREE, which has none with such sums: -0 is added to each"
         lone = None if product is None else _lone_factor(product)
         if product is None or lone is None or element_number(op.operands[2]) != 0:
             return ""
@@ -115,6 +122,23 @@ def _lone_factor(product: ContractionFacts) -> int | None:
         return None
     lone = [i for i, dims in enumerate(factors) if not {*product.k} & {*dims}]
     return lone[0] if len(lone) == 1 and {*product.k} <= {*factors[1 - lone[0]]} else None
+
+
+def _sums_one_alone(product: ContractionFacts) -> bool:
+    """Whether both factors, of floats, have summed dims, and not the same."""
+    of_floats = is_float(element_type(product.op.results[0]))
+    if product.op.name != "linalg.generic" or not of_floats or product.shares_sums:
+        return False
+    return all({*dims} & {*product.k} for dims in (product.left, product.right))
+
+
+def _multiply_and_add_nothing(op: ir.Operation) -> None:
+    multiply = next(one for one in body_ops(op) if one.name == "arith.mulf")
+    build, kind = Builder(multiply), multiply.results[0].type
+    operands = [*multiply.operands, build.constant_float(-0.0, kind)]
+    made = build.create("math.fma", [kind], operands).results[0]
+    multiply.results[0].replace_all_uses_with(made)
+    erase(multiply)
 
 
 def _multiply_behind(

@@ -7,7 +7,6 @@ stands between two parts of one of IREE's phases: it runs the first itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -15,7 +14,7 @@ from iree.compiler import ir
 from ..attention.facts import OP_NAMES
 from ..codegen import ptx
 from ..codegen.kernel import KernelsPass, rewrite_lowered
-from ..ir import Builder, collect, defining_op, element_type, maps, with_element
+from ..ir import Builder, collect, defining_op, maps
 from ..ir.contractions import read_contraction
 from ..report.ops import Op, op_of
 from ..report.records import Report
@@ -27,15 +26,15 @@ _ADDS_DIMS = ("vector.shape_cast", "vector.broadcast")
 @dataclass(frozen=True)
 class Ordered:
     """How many products had loops in another order than their results' dims, how many had factors
-    with the dims that are summed over in different orders, and how many summed dims there were that
-    one factor alone has, or of size one beside others."""
+    with the dims that are summed over in different orders, and how many summed dims of size one
+    there were beside others."""
 
     loops: int = 0
     sums: int = 0
-    lone: int = 0
+    units: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.loops or self.sums or self.lone)
+        return bool(self.loops or self.sums or self.units)
 
     def tell(self, kernel: Op, report: Report) -> None:
         if self.loops:
@@ -54,13 +53,13 @@ class Ordered:
                 "multiplies other numbers where summed dims stand in another order there",
                 products=self.sums,
             )
-        if self.lone:
+        if self.units:
             report.record(
                 kernel,
                 "repaired",
-                f"{self.lone} summed dim(s) of one factor alone, or of size one, are taken from "
-                "products first: IREE 3.13 takes as many dims from the other, and sums over them",
-                dims=self.lone,
+                f"{self.units} summed dim(s) of size one are taken from products first: IREE 3.13 "
+                "takes them from one factor, and sums over another of its dims in their place",
+                dims=self.units,
             )
 
 
@@ -75,21 +74,20 @@ def contractions(function: ir.Operation) -> list[ir.Operation]:
 
 def order_products(function: ir.Operation) -> Ordered:
     """Gives the products of a lowered kernel loops and factors whose dims IREE pairs right."""
-    loops = sums = lone = 0
+    loops = sums = units = 0
     for op in contractions(function):
-        lone += _sum_lone(op)
+        units += _drop_units(op)
         loops += _order_loops(op)
         sums += _order_sums(op)
         _hold_start(op)
-    return Ordered(loops, sums, lone)
+    return Ordered(loops, sums, units)
 
 
 class OrderProducts(KernelsPass):
     """Lowers CUDA kernels of attention, and those of products that sum over several dims, where
     they hold products in registers which IREE 3.13 gets wrong: of loops in another order than the
-    result's dims, of several summed dims that the factors have in different orders, of summed dims
-    that one factor alone has, and of those of size one beside others, which IREE takes from one of
-    them. Other kernels are left for IREE to lower.
+    result's dims, of several summed dims that the factors have in different orders, and of summed
+    dims of size one that a factor was given. Other kernels are left for IREE to lower.
     """
 
     name = "attn-order-products"
@@ -117,59 +115,38 @@ def _sums_over_two(op: ir.Operation) -> bool:
     return facts is not None and len(facts.k) > 1
 
 
-def _sum_lone(op: ir.Operation) -> int:
-    """Sums each factor of a `vector.contract` of floats over the dims that it alone has, and takes
-    summed dims of size one from both where a factor was given some, but for one where no other is
-    summed; returns how many dims that are. IREE's lowering counts summed dims once and takes as
-    many of each factor; where one has fewer, as once those that it was given are folded away, it
-    takes others."""
+def _drop_units(op: ir.Operation) -> int:
+    """Takes summed dims of size one from both factors of a `vector.contract` where a factor was
+    given some, but for one where no other is summed; returns how many. IREE folds those that it was
+    given away; its lowering counts summed dims once for both factors, and takes others instead."""
     positions = maps.positions_of(op.attributes["indexing_maps"])
-    total = element_type(op.results[0])
-    if positions is None or not isinstance(total, ir.FloatType):
+    if positions is None:
         return 0
     left, right, result = positions
+    made = [defining_op(_untransposed(op.operands[n], positions[n])[0]) for n in (0, 1)]
+    if not any(one is not None and one.name in _ADDS_DIMS for one in made):
+        return 0
     sums = [dim for dim in left if dim in right and dim not in result]
     sizes = dict(zip(left, ir.VectorType(op.operands[0].type).shape, strict=True))
-    made = [defining_op(_untransposed(op.operands[n], positions[n])[0]) for n in (0, 1)]
-    was_given = any(one is not None and one.name in _ADDS_DIMS for one in made)
-    units = [dim for dim in sums if sizes[dim] == 1 and was_given]
-    units = units[1:] if len(units) == len(sums) else units
-    lone = [{*one} - {*other} - {*result} for one, other in ((left, right), (right, left))]
-    taken = {*units}.union(*lone)
-    if not sums or not taken or any({*one} <= taken for one in (left, right)):
+    units = [dim for dim in sums if sizes[dim] == 1]
+    dropped = units[1:] if len(units) == len(sums) else units
+    if not dropped:
         return 0
-    build = Builder(op)
     for place, dims in enumerate((left, right)):
-        factor = op.operands[place]
-        if any(lone) and element_type(factor) != total:
-            kind = with_element(factor.type, total)
-            factor = build.create("arith.extf", [kind], [factor]).results[0]
-        op.operands[place] = _summed(build, factor, [dim in taken for dim in dims])
+        kind = ir.VectorType(op.operands[place].type)
+        shape = [size for dim, size in zip(dims, kind.shape, strict=True) if dim not in dropped]
+        kept = ir.VectorType.get(shape, kind.element_type, loc=op.location)
+        cast = Builder(op).create("vector.shape_cast", [kept], [op.operands[place]])
+        op.operands[place] = cast.results[0]
     kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-    loops = [loop for loop in range(len(kinds)) if loop not in taken]
+    loops = [loop for loop in range(len(kinds)) if loop not in dropped]
     indexing = [
-        tuple(dim if dim is None else loops.index(dim) for dim in dims if dim not in taken)
+        tuple(dim if dim is None else loops.index(dim) for dim in dims if dim not in dropped)
         for dims in positions
     ]
     op.attributes["indexing_maps"] = maps.maps_attribute(len(loops), indexing)
     op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[loop] for loop in loops])
-    return len(taken)
-
-
-def _summed(build: Builder, vector: ir.Value, summed: Sequence[bool]) -> ir.Value:
-    """The sums of a vector over some of its dims."""
-    kind = ir.VectorType(vector.type)
-    dims = [(number, kind.shape[number]) for number, is_summed in enumerate(summed) if is_summed]
-    shape = [size for size, is_summed in zip(kind.shape, summed, strict=True) if not is_summed]
-    made = ir.VectorType.get(shape, kind.element_type, loc=build.location)
-    if all(size == 1 for _, size in dims):
-        return build.create("vector.shape_cast", [made], [vector]).results[0] if dims else vector
-    names = {
-        "kind": ir.Attribute.parse("#vector.kind<add>"),
-        "reduction_dims": ir.DenseI64ArrayAttr.get([number for number, _ in dims]),
-    }
-    operands = [vector, build.splat(0, made)]
-    return build.create("vector.multi_reduction", [made], operands, names).results[0]
+    return len(dropped)
 
 
 def _order_loops(op: ir.Operation) -> bool:

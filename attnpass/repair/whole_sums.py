@@ -32,8 +32,9 @@ class WholeSums(KernelsPass):
     the others, and one of them writes its part as the sum.
 
     The same goes for products whose sums fill no tile of matrix instructions, where other dims
-    stand behind the summed one in both factors and a batch in each: IREE 3.13 fills up tiles with
-    what it reads behind the end of that dim, in place of zeros.
+    stand behind the summed one in both factors, and which have a batch in each or sum over other
+    dims, too: IREE 3.13 fills up tiles with what it reads behind the end of that dim, in place of
+    zeros.
     """
 
     name = "attn-whole-sums"
@@ -61,7 +62,7 @@ class WholeSums(KernelsPass):
 
 def _sums_beyond(op: ir.Operation) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
-    others, and batches."""
+    others, and which is not the only one of both."""
     padding = printed.numbers(op.attributes[CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
@@ -72,13 +73,13 @@ def _sums_beyond(op: ir.Operation) -> bool:
     if not left or not right:
         return False
     sizes = loop_sizes(op)
-    batches = {*left} & {*right} & {*result} - {None}
+    around = {*left} & {*right} - {None}
     filled = [
         dim
         for dim, tile in enumerate(padding)
         if tile > 1 and dim not in result and _leaves_over(sizes.get(dim), tile)
     ]
-    return bool(batches) and any(dim not in (left[-1], right[-1]) for dim in filled)
+    return any(around - {dim} and dim not in (left[-1], right[-1]) for dim in filled)
 
 
 def _leaves_over(size: int | None, tile: int) -> bool:

@@ -818,21 +818,24 @@ class Machine:
         return where, thread
 
     def do_linalg_generic(self, op: ir.Operation, *buffers: Any) -> None:
-        """Element by element: what IREE leaves of a copy."""
+        """Element by element: what IREE leaves of a copy, or of sums that it does not cut."""
         maps = [ir.AffineMapAttr(x).value for x in ir.ArrayAttr(op.attributes["indexing_maps"])]
         orders = [[expr.position for expr in found.results] for found in maps]
-        assert all(
-            order == list(range(found.n_dims)) for order, found in zip(orders, maps, strict=True)
-        )
+        extents = {
+            dim: size
+            for order, buffer in zip(orders, buffers, strict=True)
+            for dim, size in zip(order, buffer.shape, strict=True)
+        }
         block, thread = op.regions[0].blocks[0], self.thread[self.active]
-        for place in np.ndindex(*buffers[-1].shape):
-            for argument, buffer in zip(block.arguments, buffers, strict=True):
+        for place in np.ndindex(*(extents[dim] for dim in range(maps[0].n_dims))):
+            own = [[place[dim] for dim in order] for order in orders]
+            for argument, buffer, at in zip(block.arguments, buffers, own, strict=True):
                 value = np.zeros(self.threads, TYPES[str(argument.type)])
-                value[thread] = _read(buffer, self._element(buffer, place), thread)
+                value[thread] = _read(buffer, self._element(buffer, at), thread)
                 self.values[argument] = value
             (result,) = self.block(block)
             target = buffers[-1]
-            _write(target, self._element(target, place), result[thread], thread)
+            _write(target, self._element(target, own[-1]), result[thread], thread)
 
     def _element(self, view: _View, place: Sequence[int]) -> tuple[np.ndarray, ...]:
         """A place in a view, as one in its buffer, for the threads that are here."""

@@ -1,5 +1,6 @@
 // In kernels for GPUs a factor without summed dims multiplies the sum; not where what is added to
-// is no zero, where numbers are integers, or where both factors have a summed dim.
+// is no zero, where numbers are integers, or where both factors have a summed dim: where one of them
+// has others, too, -0 is added to each product.
 
 // RUN: attn-opt %s --attn-lone-factors | FileCheck %s
 // RUN: attn-opt %s --attn-lone-factors > %t.1 && attn-opt %s --attn-lone-factors --attn-lone-factors > %t.2 && diff %t.1 %t.2
@@ -89,6 +90,23 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
           linalg.yield %s : f32
         } -> tensor<5x4xf32>
         return %r : tensor<5x4xf32>
+      }
+      // Both have a summed dim, and one has another.
+      // CHECK-LABEL: func.func @one_alone(
+      // CHECK-DAG: %[[A:.*]] = arith.extf %in :
+      // CHECK-DAG: %[[NOTHING:.*]] = arith.constant -0.000000e+00 : f32
+      // CHECK: %[[P:.*]] = math.fma %[[A]], %{{.*}}, %[[NOTHING]] : f32
+      // CHECK-NEXT: arith.addf %[[P]], %out : f32
+      func.func @one_alone(%x: tensor<4x8x3xf16>, %y: tensor<8x5xf16>, %o: tensor<4x5xf32>) -> tensor<4x5xf32> {
+        %r = linalg.generic {indexing_maps = [affine_map<(m, n, k, l) -> (m, k, l)>, affine_map<(m, n, k, l) -> (k, n)>, affine_map<(m, n, k, l) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %y : tensor<4x8x3xf16>, tensor<8x5xf16>) outs(%o : tensor<4x5xf32>) {
+        ^bb0(%in: f16, %b: f16, %out: f32):
+          %a = arith.extf %in : f16 to f32
+          %c = arith.extf %b : f16 to f32
+          %p = arith.mulf %a, %c : f32
+          %s = arith.addf %p, %out : f32
+          linalg.yield %s : f32
+        } -> tensor<4x5xf32>
+        return %r : tensor<4x5xf32>
       }
       // CHECK-LABEL: func.func @added_to(
       // CHECK: ins(%arg0, %arg1 : tensor<4x8xf32>, tensor<5xf32>) outs(%arg2 :

@@ -211,7 +211,7 @@ def _read(op: ir.Operation, kinds: Sequence[str]) -> ContractionFacts | None:
     types = [element_type_name(value) for value in op.operands]
     if types[0] not in kinds or types[1:] != [types[0], "f32"]:
         return None
-    if None in (*facts.left, *facts.right, *facts.result):
+    if None in (*facts.left, *facts.right, *facts.result) or not facts.shares_sums:
         return None
     return None if filled_with(op.operands[2]) is None else facts
 
