@@ -5,6 +5,7 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // WHY: kernel unknown_dispatch_0_contract{{.*}}: each sum is one thread's, since IREE 3.13 loses parts of them
 // WHY: kernel filled_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
+// WHY: kernel two_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY-NOT: each sum is one thread's
 
 // CHECK-LABEL: func.func @unknown_dispatch_0
@@ -54,6 +55,17 @@ func.func @filled(%l: tensor<8x24x16xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
   %p = linalg.contract indexing_maps = [#l, #r, #p] ins(%l, %r : tensor<8x24x16xf16>, tensor<8x24x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
   return %p : tensor<8x16x64xf32>
+}
+
+// So do those of 33, which go with a sum over another dim.
+// CHECK-LABEL: func.func @two_dispatch_0
+// CHECK: #iree_gpu.lowering_config<{reduction = [0, 0, 0, 1, 1], thread = [1, 1, 1, 0, 0], workgroup = [1, 1, 32, 0, 0]}>
+func.func @two(%l: tensor<70x33x7xf16>, %r: tensor<7x50x33x9xf16>) -> tensor<70x50x9xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<70x50x9xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<70x50x9xf32>) -> tensor<70x50x9xf32>
+  %p = linalg.contract indexing_maps = [affine_map<(y, x, m, a, b) -> (y, b, a)>, affine_map<(y, x, m, a, b) -> (a, x, b, m)>, affine_map<(y, x, m, a, b) -> (y, x, m)>] ins(%l, %r : tensor<70x33x7xf16>, tensor<7x50x33x9xf16>) outs(%f : tensor<70x50x9xf32>) -> tensor<70x50x9xf32>
+  return %p : tensor<70x50x9xf32>
 }
 
 // Those of 32 do; and of one factor what is filled up is zeros.
