@@ -13,7 +13,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module, runs_here
+from helpers import compile_text, rel_error, run_module, runs_here, thinned
 
 from attnpass import Report
 
@@ -164,23 +164,27 @@ PRODUCTS = (
     Product("small", 2, 32, 64, True, loops=False),
     Product("uneven", 2, 131, 520, False, loops=False),
 )
+OTHERS = {*thinned(PRODUCTS), *(product for product in PRODUCTS if "bf16" in product.kinds)}
 
 
 @pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), (PAIRS, "O0")])
 def test_numbers(cpu: str, level: str) -> None:
     report = Report()
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
-    text = ATTENTION + "".join(product.text() for product in PRODUCTS)
+    # All on this CPU; by other registers those of bf16, which go in pairs on one, and half the rest
+    # of them.
+    wanted = [product for product in PRODUCTS if cpu == "host" or product in OTHERS]
+    text = ATTENTION + "".join(product.text() for product in wanted)
     vmfb = compile_text(text, mode="cost", flags=flags, report=report)
     assert not report.found("fallback")
     loops = [
         one for one in report.found("loops") if one.details["lanes"] in ("the depth", "columns")
     ]
     kernels = sorted(one.op.function.partition("_dispatch_")[0] for one in loops)
-    assert kernels == sorted(product.name for product in PRODUCTS if product.loops)
+    assert kernels == sorted(product.name for product in wanted if product.loops)
     left = {one.op.function.partition("_dispatch_")[0] for one in report.found("no-loops")}
-    assert left == {"uneven"}
-    for product in PRODUCTS if runs_here(cpu) else ():
+    assert left == {"uneven"} & {product.name for product in wanted}
+    for product in wanted if runs_here(cpu) else ():
         product.check(vmfb)
 
 
