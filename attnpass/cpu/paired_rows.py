@@ -61,7 +61,7 @@ class PairedRows(PrefillLoops):
                 two = v.read(tensor, self.place(v, "key", key=key, head=head), [dim], [2], [True])
                 one = self.spread_pair(v, two)
                 for j, row in enumerate(rows, i * vectors):
-                    sums[j] = v.add_pair_products(sums[j], row, one)
+                    sums[j] = v.add_pair_products(row, one, sums[j])
             return sums
 
         sums = [v.zeros(lanes)] * (len(keys) * vectors)
@@ -131,7 +131,7 @@ class PairedRows(PrefillLoops):
             for number, row in enumerate(rows):
                 weight = v.spread(v.load_one(self.weight_pairs, pair, row), self.tiles.lanes)
                 for j, part in enumerate(parts, number * len(parts)):
-                    sums[j] = v.add_pair_products(sums[j], part, weight)
+                    sums[j] = v.add_pair_products(part, weight, sums[j])
             return sums
 
         whole = whole_steps(v, count, 2)

@@ -89,7 +89,7 @@ class TallLoops(ProductLoops):
         offset = line if together == 1 else v.op("arith.muli", line, v.number(together))
         return v.op("arith.addi", first, offset)
 
-    def lines(self, v: Vectors, read: ir.Value) -> ir.Value:
+    def in_lanes(self, v: Vectors, read: ir.Value) -> ir.Value:
         """What stands in lanes for elements of the depth that were read side by side."""
         return v.wide(read) if self.tiles.together == 1 else v.bits_in_f32(read)
 
@@ -106,11 +106,13 @@ class TallLoops(ProductLoops):
             ]
             if product.codes is None and self.most is None:
                 tensor = self.op.operands[operand]
-                tile = self.lines(v, v.read(tensor, places[0], dims, [lanes, wide], [True, True]))
+                tile = self.in_lanes(
+                    v, v.read(tensor, places[0], dims, [lanes, wide], [True, True])
+                )
             elif self.tiles.together > 1:
                 tensor = self.op.operands[operand]
                 read = (v.read(tensor, each, dims[1:], [wide], [True]) for each in places)
-                tile = v.stack([self.lines(v, line) for line in read])
+                tile = v.stack([self.in_lanes(v, line) for line in read])
             else:
                 tensor = self.op.operands[operand]
                 lines = [read_line(v, tensor, each, dims[1], count) for each in places]
@@ -204,7 +206,7 @@ class TallLoops(ProductLoops):
         def step(v: Vectors, at: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             parts = [v.load(self.packed, lanes, at, column) for column in columns]
             factors = (v.spread(one(v, i, at), lanes) for i in range(rows))
-            add = v.fma if self.tiles.together == 1 else v.multiply_add_pairs
+            add = v.fma if self.tiles.together == 1 else v.add_pair_products
             return v.add_outer(factors, parts, sums, add)
 
         sums = v.loop(0, count // self.tiles.together, 1, sums, step)
@@ -236,7 +238,7 @@ class TallLoops(ProductLoops):
             for i, line in enumerate(lines):
                 place = self.place(v, product.rows, {product.row: line, product.depth: depth})
                 read = v.read(tensor, place, dims, [width * self.tiles.together], [True])
-                v.store(self.lines(v, read), given, v.number(i), at)
+                v.store(self.in_lanes(v, read), given, v.number(i), at)
             return []
 
         v.in_chunks(count // self.tiles.together, self.tiles.lanes, [], some)

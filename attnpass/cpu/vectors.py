@@ -289,7 +289,7 @@ class Vectors:
         ]
         return self.op("arith.ori", low, self.op("arith.shli", rest[0], 16)) if rest else low
 
-    def add_pair_products(self, sums: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    def add_pair_products(self, x: ir.Value, y: ir.Value, sums: ir.Value) -> ir.Value:
         """`sums`, 16 of them, plus the two products in each lane of vectors of `pairs`: an
         instruction of CPUs that have avx512bf16, which sums up in f32."""
         bf16 = ir.BF16Type.get(self.build.anchor.context)
@@ -303,10 +303,6 @@ class Vectors:
         operands = [sums, *parts]
         call = self.build.create("llvm.call_intrinsic", [sums.type], operands, attributes)
         return call.results[0]
-
-    def multiply_add_pairs(self, x: ir.Value, y: ir.Value, sums: ir.Value) -> ir.Value:
-        """`add_pair_products` with `sums` last, as `fma` has it."""
-        return self.add_pair_products(sums, x, y)
 
     def bits_in_f32(self, x: ir.Value) -> ir.Value:
         """A vector's bits as fewer, wider lanes of f32, or as many: to be moved alone."""

@@ -45,7 +45,10 @@ class LoneFactors(OpPass):
     name = "attn-lone-factors"
     summary = "GPUs: factors without summed dims multiply the sum"
     phase = "flow"
-    mends = "means of what a norm without bias gives do not compile for GPUs"
+    mends = (
+        "means of what a norm without bias gives, and sums over dims that one factor alone has, do "
+        "not compile or are wrong, on GPUs"
+    )
     backends = ("cuda", "rocm")
 
     kind = "contraction"

@@ -97,7 +97,7 @@ class OrderProducts(KernelsPass):
     backends = ("cuda",)
 
     def change(self, function: ir.Operation, target: str, report: Report) -> bool:
-        if not collect(function, lambda op: op.name in OP_NAMES or _sums_over_two(op)):
+        if not collect(function, lambda op: op.name in OP_NAMES or _sums_over_several(op)):
             return False
         kernel = op_of(function)
 
@@ -109,7 +109,7 @@ class OrderProducts(KernelsPass):
         return rewrite_lowered(function, report, order)
 
 
-def _sums_over_two(op: ir.Operation) -> bool:
+def _sums_over_several(op: ir.Operation) -> bool:
     """Whether it is a product that sums over several dims."""
     facts = read_contraction(op)
     return facts is not None and len(facts.k) > 1

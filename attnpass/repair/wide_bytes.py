@@ -33,9 +33,9 @@ class WideBytes(OpPass):
 
     IREE 3.13 imports bytes as if they had a sign (of `x / 255` a half is below 0), or has no
     program of them; and it makes bytes of floats that no byte holds (`-x` by way of floats), which
-    CPUs take for the last byte. A number that bytes are divided by is a byte, too. What moves
-    bytes, and what asks for no sign, stays. Works on the torch dialect, before IREE imports it; the
-    door for PyTorch has done so.
+    CPUs without AVX-512 take for the last byte. A number that bytes are divided by is a byte, too.
+    What moves bytes, and what asks for no sign, stays. Works on the torch dialect, before IREE
+    imports it; the door for PyTorch has done so.
     """
 
     name = "attn-wide-bytes"
@@ -56,7 +56,7 @@ class WideBytes(OpPass):
             element = torch_element(operand.type)
             if element == kind:
                 op.operands[place] = build.in_type(operand, _wider(op, kind))
-            elif kind == "ui8" and (word in (*_COMPARISONS, *_BOUNDS) or _is_whole(op)):
+            elif kind == "ui8" and (word in (*_COMPARISONS, *_BOUNDS) or _is_whole_quotient(op)):
                 number = constant_number(operand)
                 if isinstance(number, int) and not 0 <= number < 256:
                     # PyTorch takes what bytes are compared with, or divided by, for a byte.
@@ -85,7 +85,7 @@ def _narrows_floats(op: ir.Operation) -> bool:
     )
 
 
-def _is_whole(op: ir.Operation) -> bool:
+def _is_whole_quotient(op: ir.Operation) -> bool:
     """Whether it is a quotient of bytes, or what one leaves, that is a byte."""
     return _word(op) in _QUOTIENTS and torch_element(op.results[0].type) == "ui8"
 

@@ -281,29 +281,28 @@ def _extremes_so_far(least: bool) -> Callable[..., Any]:
     return extremes
 
 
-def _so_far(join: Callable[[Any, Any], Any], least: float, x: Any, dim: int) -> Any:
-    """Those up to a place, joined; each step takes in as many more as a result has. None where
-    their number is not known."""
+def _so_far(join: Callable[[Any, Any], Any], least: float, x: Any, dim: int, kind: Any) -> Any:
+    """Those up to a place, joined, as `kind`; each step takes in as many more as a result has.
+    Nothing where their number is not known, or 0."""
+    if not x.dim():
+        return x.to(kind)
     count = x.shape[dim]
-    if not isinstance(count, int):
-        return None
+    if not isinstance(count, int) or not count:
+        return NotImplemented
     x, step = x.movedim(dim, -1), 1
     while step < count:
         before = [torch.full_like(x.narrow(-1, 0, step), least), x.narrow(-1, 0, count - step)]
         x, step = join(x, torch.cat(before, -1)), 2 * step
-    return x.movedim(-1, dim)
+    return x.movedim(-1, dim).to(kind)
 
 
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
     """As torch's, products are of 64 bits: those of a part may be larger than all, or less."""
-    if x.is_complex() or 0 in x.shape:
+    if x.is_complex():
         return NotImplemented
     kind = dtype or (x.dtype if x.is_floating_point() else torch.int64)
-    if not x.dim():
-        return x.to(kind)
     wide = torch.float64 if kind.is_floating_point else kind
-    made = _so_far(torch.mul, 1, x.to(wide), dim)
-    return NotImplemented if made is None else made.to(kind)
+    return _so_far(torch.mul, 1, x.to(wide), dim, kind)
 
 
 def _running_log_of_sums(x: Any, dim: int) -> Any:
@@ -313,11 +312,10 @@ def _running_log_of_sums(x: Any, dim: int) -> Any:
         most, least = torch.maximum(x, y), torch.minimum(x, y)
         return torch.where(most.isinf(), most, most + (least - most).exp().log1p())
 
-    if not x.dim() or x.is_complex() or 0 in x.shape:
+    if x.is_complex():
         return NotImplemented
-    kind = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-    made = _so_far(join, -math.inf, x.to(torch.promote_types(kind, torch.float32)), dim)
-    return NotImplemented if made is None else made.to(kind)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return _so_far(join, -math.inf, x.to(wide), dim, x.dtype)
 
 
 def _times_real(x: Any, y: Any) -> Any:

@@ -578,10 +578,6 @@ class Machine:
         joined = reduce(value, dims)
         return reduce(np.stack((joined, np.broadcast_to(start, joined.shape))), 0)
 
-    def do_vector_reduction(self, op: ir.Operation, value: Any, start: Any = 0) -> Any:
-        assert "<add>" in str(op.attributes["kind"])
-        return value.sum(1, dtype=np.float32) + start
-
     def do_vector_contract(self, op: ir.Operation, *factors: Any) -> Any:
         assert "<add>" in str(op.attributes["kind"])
         orders = [
@@ -689,19 +685,6 @@ class Machine:
         where, thread = self._active_line(op.results[0], buffer, indices)
         values = np.zeros((self.threads, *op.results[0].type.shape), _element(op.results[0]))
         values[self.active] = _read(buffer, where, thread)
-        return values
-
-    def do_vector_maskedload(self, op: ir.Operation, buffer: Any, *rest: Any) -> Any:
-        *indices, mask, otherwise = rest
-        there = mask & self.active[:, None]
-        values = np.array(otherwise)
-        lanes = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
-        where = [np.broadcast_to(at[:, None], mask.shape) for at in indices]
-        if isinstance(buffer, _View):
-            where = [at + offset[:, None] for at, offset in zip(where, buffer.offsets, strict=True)]
-        where[-1] = where[-1] + lanes
-        by = np.broadcast_to(self.thread[:, None], mask.shape)
-        values[there] = _read(buffer, tuple(at[there] for at in where), by[there])
         return values
 
     def do_vector_store(self, op: ir.Operation, value: Any, buffer: Any, *indices: Any) -> None:

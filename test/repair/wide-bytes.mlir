@@ -1,7 +1,7 @@
 // Ops on unsigned bytes read 32 bits, and give bytes again; so do quotients of bytes with a sign, and
 // what 8 and 16 bits are less than 0. Floats become bytes by way of 32 bits. What PyTorch compares
-// bytes with, or divides them by, is a byte. Integers bounded by floats are floats first. Moves of bytes, sums that are told
-// to be bytes, and other integers and conversions stay.
+// bytes with, or divides them by, is a byte. Integers bounded by floats are floats first. Moves of
+// bytes, sums that are told to be bytes, and other integers and conversions stay.
 
 // RUN: attn-opt %s --attn-wide-bytes --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json

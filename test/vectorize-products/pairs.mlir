@@ -8,6 +8,7 @@
 
 // NONE-NOT: dpbf16ps
 // NONE: no_pipeline
+// NONE-NOT: dpbf16ps
 
 // Eight rows times two vectors of columns.
 // CHECK-LABEL: func.func @deep_dispatch_0_

@@ -171,8 +171,7 @@ OTHERS = {*thinned(PRODUCTS), *(product for product in PRODUCTS if "bf16" in pro
 def test_numbers(cpu: str, level: str) -> None:
     report = Report()
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
-    # All on this CPU; by other registers those of bf16, which go in pairs on one, and half the rest
-    # of them.
+    # All for this CPU; for others those of bf16, which go in pairs on one, and half of the rest.
     wanted = [product for product in PRODUCTS if cpu == "host" or product in OTHERS]
     text = ATTENTION + "".join(product.text() for product in wanted)
     vmfb = compile_text(text, mode="cost", flags=flags, report=report)
