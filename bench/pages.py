@@ -170,6 +170,7 @@ def value_layouts_alone() -> str:
 PYTORCH = {"torch": "eager", "torch graph": "graph", "torch compile": "compiled"}
 # Of products that a kernel for few rows computes.
 FEW_COLUMNS = 64
+_PRODUCT_WAYS = ("iree", "kernel", "torch")
 # What stands behind a product, by the words of its case.
 BEHIND = {
     "bias": "bias",
@@ -223,23 +224,39 @@ def _best_of_pytorch(ways: Ways) -> str:
 
 
 def product_kernels(run: str = "product_kernels_h200") -> str:
-    """Microseconds of products by IREE's code, by precompiled kernels and by PyTorch; batches, few
-    columns, and columns and depths that 8 does not divide, are in the results alone."""
-    results = load(run)
-    lines = []
-    for case, ways in results.by_case("timed").items():
+    """Microseconds of products of 16 bits by IREE's code, by precompiled kernels and by PyTorch;
+    batches, few columns, and columns and depths that 8 does not divide, are in the results
+    alone."""
+
+    def is_told(case: str) -> bool:
         kind, shape, *behind = case.split()
         _, *sizes = map(int, shape.split("x"))
         few = sizes[0] <= FEW_COLUMNS or "beside" in behind
-        if few or len(sizes) > 2 or any(size % 8 for size in sizes):
+        return kind != "f32" and not few and len(sizes) == 2 and all(n % 8 == 0 for n in sizes)
+
+    return _timed_products(run, is_told)
+
+
+def f32_products() -> str:
+    """The same of products of f32, and of batches of them."""
+    return _timed_products("product_kernels_h200", lambda case: case.startswith("f32 "))
+
+
+def _timed_products(run: str, is_told: Callable[[str], bool]) -> str:
+    results, lines = load(run), []
+    for case, ways in results.by_case("timed").items():
+        if not is_told(case):
             continue
+        kind, shape, *behind = case.split()
         words = [f"{kind} {shape.replace('x', ' x ')}"]
         words += [BEHIND[" ".join(behind)]] if behind else []
-        times = [f"{ways[way]['us']:.0f}" for way in ("iree", "kernel", "torch")]
+        times = [f"{ways[way]['us']:.0f}" if way in ways else "" for way in _PRODUCT_WAYS]
         ratio = f"{ways['torch']['us'] / ways['kernel']['us']:.2f}"
-        lines.append([", ".join(words), *times, ratio, f"{ways['kernel']['error']:.1e}"])
+        errors = [f"{ways[way]['error']:.1e}" for way in ("kernel", "torch")]
+        lines.append([", ".join(words), *times, ratio, f"{errors[0]} ({errors[1]})"])
     head = ["rows x columns x depth", "IREE", "kernel", "PyTorch"]
-    where = f"{on(results, 'microseconds on the GPU')}; errors against float64:\n\n"
+    words = "errors against float64, PyTorch's in brackets"
+    where = f"{on(results, 'microseconds on the GPU')}; {words}:\n\n"
     return where + table([*head, "PyTorch's time / kernel's", "error"], lines)
 
 
@@ -619,6 +636,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
         lambda: product_kernels("product_kernels_h100"), ("product_kernels_h100",)
     ),
     ("notes/kernels.md", "few rows"): Block(few_rows, ("product_kernels_h100",)),
+    ("notes/kernels.md", "f32 products"): Block(f32_products, ("product_kernels_h200",)),
     ("notes/kernels.md", "together"): Block(products_together, ("product_kernels_h200",)),
     ("notes/kernels.md", "peers"): Block(kernel_peers, ("peers_h200",)),
     ("notes/kernels.md", "decode"): Block(kernel_decode, ("kernels_h200",)),

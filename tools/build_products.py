@@ -36,7 +36,7 @@ from attnpass.kernels.hopper.product_speed import BEHIND_MANY, CURVES, IDLE, OF_
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 NVRTC = (12, 8)
-ELEMENTS = ("f16", "bf16", "f8E4M3FN")
+ELEMENTS = ("f16", "bf16", "f8E4M3FN", "f32")
 ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid")
 OTHERS = ("none", "add", "multiply")
 # Bytes of a descriptor for the memory engine, and of the five of most kernels.
@@ -55,12 +55,14 @@ TILES = " ".join(f"{128 * across}x{down * rows}" for across, down, rows in BLOCK
 # Bytes of its ring, descriptors and barriers.
 SHARED_MEMORY = 1023 + 230400 + DESCRIPTORS + 8 * 24
 HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tma.h",)}
-HEADERS |= {"streamed": HEADERS["turned"]}
+HEADERS |= {"streamed": HEADERS["turned"], "tf32": ("tma.h", "tf32.h")}
 # Columns of a workgroup's result, or of a block of them.
 COLUMNS = {"few_rows": 16, "narrow": 128, "streamed": 64}
 # How `streamed` is built: rows at most, workgroups of a cluster and on a multiprocessor, blocks of
 # 64 columns in a tile. See attnpass/kernels/hopper/streamed.py for when each is taken.
 STREAMED = ((16, 4, 2, 1), (16, 2, 3, 2), (64, 4, 2, 1), (64, 2, 1, 1), (64, 2, 2, 2))
+# How `tf32` is built: columns of a tile, workgroups that divide its depth.
+WIDE_TILES = ((128, 1), (64, 1), (128, 4), (64, 4), (64, 2))
 # Bytes of shared memory of each of so many workgroups.
 ROOMS = {1: 226 * 1024, 2: 111 * 1024, 3: 73 * 1024}
 
@@ -107,8 +109,9 @@ BATCH_CONSTANTS = (
 
 @dataclass(frozen=True)
 class ProductVariant:
-    """One kernel to build: `product` in tiles of `columns`, `turned` in tiles of BLOCKS, or, up to
-    `rows`, `streamed` and, of batches, `few_rows` and `narrow`; `weights` lie as (n, k) or (k, n).
+    """One kernel to build: `product` in tiles of `columns`, of f32 `tf32`, `turned` in tiles of
+    BLOCKS, or, up to `rows`, `streamed` and, of batches, `few_rows` and `narrow`; `weights` lie as
+    (n, k) or (k, n).
     `written` is the type of the result. `batched`: of many products, each with its own operands, by
     strides. `grouped`: rows lie group by group, and each group has its own weights. `joined`: so
     many products of the same rows."""
@@ -130,6 +133,7 @@ class ProductVariant:
         size = "tiles" if self.source == "turned" else f"tile{self.columns}"
         size = f"few{self.rows}" if self.rows else size
         size += f"_{self.cluster}x{self.macros['RESIDENT']}" if self.source == "streamed" else ""
+        size += f"_by{self.cluster}" if self.source == "tf32" and self.cluster > 1 else ""
         size = f"batched_{size}" if self.batched else size
         size = f"grouped_{size}" if self.grouped else size
         size = f"joined{self.joined}_{size}" if self.joined else size
@@ -167,7 +171,7 @@ class ProductVariant:
         """How many workgroups work together."""
         if self.source == "streamed":
             return int(self.macros["CLUSTER"])
-        return int(self.macros["SPLITS"]) if self.rows else 1
+        return int(self.macros["SPLITS"]) if self.rows or self.source == "tf32" else 1
 
     @property
     def shared_memory(self) -> int:
@@ -181,13 +185,18 @@ class ProductVariant:
         if self.rows:
             ends = 64 * macros["GROUPS"] + macros["ROWS"]
             return 1023 + stages * 128 * macros["LINES"] * ends
-        tiles = stages * (16384 + self.columns * 128) + 32768
-        return 1023 + tiles + self.descriptors + 8 * (2 * stages + 4) + BIASES
+        # Of f32 weights both parts, and what they are made of where that lies otherwise.
+        parts = 2 + (self.weights == "kn") if self.source == "tf32" else 1
+        barriers = 2 + (self.source == "tf32")
+        tiles = stages * (16384 + parts * self.columns * 128) + 32768
+        return 1023 + tiles + self.descriptors + 8 * (barriers * stages + 4) + BIASES
 
     @property
     def descriptors(self) -> int:
         """Bytes of those that a workgroup has: of joined products for the rows, and for weights and
         result of each."""
+        if self.source == "tf32":
+            return 4 * DESCRIPTOR
         return DESCRIPTOR * (1 + 2 * self.joined) if self.joined else DESCRIPTORS
 
 
@@ -199,11 +208,14 @@ def variants() -> list[ProductVariant]:
     kinds = ELEMENTS[:2]
     wide = [one for kind in kinds for one in [*tiles(kind), *turned(kind), *streamed(kind)]]
     narrow = [one for written in kinds for one in e4m3(written)]
+    exact = [*tf32()]
     many = [one for kind in kinds for one in [*tiles(kind), *few(kind)] if is_batched(one)]
+    many += [one for one in exact if is_batched(one) and one.cluster == 1]
     many = [replace(one, batched=True) for one in many]
     parted = [replace(one, grouped=True) for one in wide if is_grouped(one)]
     beside = [replace(one, joined=count) for one in wide if is_joined(one) for count in (2, 3)]
-    return [*(one for one in wide if not is_replaced(one)), *narrow, *many, *parted, *beside]
+    kept = [one for one in wide if not is_replaced(one)]
+    return [*kept, *narrow, *exact, *many, *parted, *beside]
 
 
 def is_joined(variant: ProductVariant) -> bool:
@@ -262,6 +274,17 @@ def e4m3(written: str) -> Iterator[ProductVariant]:
     yield ProductVariant(
         "product", "f8E4M3FN", GENERAL[0], columns=128, macros=macros, written=written
     )
+
+
+def tf32() -> Iterator[ProductVariant]:
+    """Kernels for operands of f32, all told at run time what is behind the product."""
+    for weights in ("nk", "kn"):
+        for columns, splits in WIDE_TILES:
+            stages = {("nk", 128): 4, ("kn", 128): 3, ("nk", 64): 6, ("kn", 64): 4}
+            macros: dict[str, int | str] = {"COLUMNS": columns, "BAND": 16, "SPLITS": splits}
+            macros |= {"STAGES": stages[weights, columns]}
+            for behind in (replace(one, wide=True) for one in GENERAL):
+                yield ProductVariant("tf32", "f32", behind, weights, columns, macros=macros)
 
 
 def streamed(element: str) -> Iterator[ProductVariant]:
@@ -368,7 +391,7 @@ def build(variant: ProductVariant) -> Entry:
         "joined": variant.joined,
         "scratch_per_workgroup": 0 if variant.rows else variant.descriptors,
         "shared_memory": variant.shared_memory,
-        "workgroup_size": 256 if variant.rows else 384,
+        "workgroup_size": 256 if variant.rows else 512 if variant.source == "tf32" else 384,
         "constants": " ".join(
             (
                 *("m", "n", "k"),

@@ -42,8 +42,9 @@ from .epilogues import PRODUCT, Epilogue, Term, epilogue_of, factors_of, from_co
 _MOST_STEPS = 16
 _CASTS = ("arith.extf", "arith.truncf")
 _TAKEN = "its weights are taken by index, where IREE reads them: a kernel would need a copy"
-# Element types of operands.
+# Element types of operands, and those of 16 bits or more.
 _WIDE, _NARROW = ("f16", "bf16"), "f8E4M3FN"
+_WHOLE = (*_WIDE, "f32")
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def read_product(op: ir.Operation) -> ProductFacts | Refusal | None:
 
 def _is_float_product(facts: ContractionFacts) -> bool:
     kinds = [element_type_name(value) for value in facts.op.operands]
-    return all(kind in (*_WIDE, "f32", _NARROW) for kind in kinds) and len(kinds) == 3
+    return all(kind in (*_WHOLE, _NARROW) for kind in kinds) and len(kinds) == 3
 
 
 def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusal | None:
@@ -143,7 +144,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusa
     if not lead or row_loops != (*lead, k):
         return None
     kinds = [element_type_name(value) for value in (rows, weights)]
-    if kinds[0] != kinds[1] or kinds[0] not in ("f16", "bf16"):
+    if kinds[0] != kinds[1] or kinds[0] not in _WHOLE:
         if all(_is_of_narrow(value) for value in facts.op.operands[:2]):
             return Refusal(
                 "what is done to its 8-bit operands, or its result's type, is none of a kernel"
@@ -177,11 +178,11 @@ def _unwritten(op: ir.Operation, kind: str) -> Refusal:
 
 
 def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
-    """A batch of products of 16-bit rows and weights; None if these have other bits."""
+    """A batch of products of rows and weights of 16 bits or f32; None if these have other bits."""
     given, columns = (facts.left, facts.right), facts.result[-1] if facts.result else None
     operands = facts.op.operands
     (kind, *others) = {element_type_name(below_widening(one)) for one in [*operands][:2]}
-    if others or kind not in _WIDE:
+    if others or kind not in _WHOLE:
         return None
     if len(facts.k) != 1:
         return Refusal(f"it sums over {len(facts.k)} dims")

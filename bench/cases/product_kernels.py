@@ -108,6 +108,23 @@ TIMED = (
     ("f16", (512, 50257, 768), ""),
     ("f16", (4096, 30522, 1024), "bias"),
 )
+# Of f32, beside PyTorch without TF32, as it comes.
+TIMED_F32 = (
+    ((4096, 4096, 4096), ""),
+    ((2048, 14336, 4096), ""),
+    ((1777, 6144, 4096), ""),
+    ((12608, 3072, 768), "bias gelu"),
+    ((12608, 768, 3072), "bias add"),
+    ((8192, 1024, 1024), "bias"),
+    ((2048, 1024, 2730), "bias add"),
+    ((512, 3072, 768), "bias gelu"),
+    ((512, 768, 3072), "bias add"),
+    ((512, 768, 768), "bias"),
+    ((128, 768, 768), ""),
+    ((64, 4096, 4096), ""),
+    ((8, 4096, 4096), ""),
+)
+TIMED_F32_BATCHES = ((16, 1024, 1024, 1024), (96, 512, 512, 64), (128, 197, 64, 197))
 # Few rows, with weights from memory.
 FEW_ROWS = (8, 64)
 FEW_TIMED = (
@@ -232,6 +249,11 @@ def cases() -> list[KernelProduct]:
     found = [KernelProduct("timed", kind, *size, behind) for kind, size, behind in TIMED]
     for columns in (14336, 6144, 4096):
         found.append(KernelProduct("timed", "f16", 1777, columns, 4096, unknown=True))
+    for size, behind in TIMED_F32:
+        found.append(KernelProduct("timed", "f32", *size, behind))
+    found.append(KernelProduct("timed", "f32", 1777, 6144, 4096, unknown=True))
+    for batch, *size in TIMED_F32_BATCHES:
+        found.append(KernelProduct("timed", "f32", *size, batch=batch))
     for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
         found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
     for part, sizes in (("timed", TIMED_JOINED), ("few", [(one, "") for one in FEW_JOINED])):
@@ -242,8 +264,8 @@ def cases() -> list[KernelProduct]:
         for weights in ("nk", "kn"):
             for rows in FEW_ROWS:
                 found.append(KernelProduct("few", "f16", rows, n, k, weights=weights))
-    for kind in ("f16", "bf16"):
-        for (m, (n, *beside), k), behind in JOINED_SIZES:
+    for kind in ("f16", "bf16", "f32"):
+        for (m, (n, *beside), k), behind in JOINED_SIZES if kind != "f32" else ():
             for lie, is_open in (("nk", False), ("kn", False), ("nk", True)):
                 lies = (is_open, 0, lie, 0, "", tuple(beside))
                 found.append(KernelProduct("right", kind, m + 60 * is_open, n, k, behind, *lies))

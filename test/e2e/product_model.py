@@ -37,8 +37,13 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     shapes = [[next(sizes) if size == dynamic else size for size in shape] for shape in shapes]
     count = kernel.joined or 1
     results = [np.full(math.prod(shape), np.nan) for shape in shapes[:count]]
+    workgroups = math.prod(int(number) for number in operands[: parts[0]])
     if kernel.most_blocks:
-        _divides(kernel, numbers, math.prod(int(number) for number in operands[: parts[0]]))
+        _divides(kernel, numbers, workgroups)
+    if kernel.parts > 1:
+        # Clusters that divide a depth compute one tile each.
+        tiles = math.ceil(numbers["m"] / 128) * math.ceil(numbers["n"] / kernel.columns_per_tile)
+        assert workgroups == tiles * kernel.parts
     if kernel.joined:
         _write_joined(kernel, numbers, tensors, results)
     else:
@@ -76,7 +81,7 @@ def _write_joined(
 def _with_batch(kernel: ProductKernel, numbers: dict[str, int]) -> dict[str, int]:
     """The numbers of a kernel for one product, as one for batches has them, in elements."""
     m, n, k = numbers["m"], numbers["n"], numbers["k"]
-    unit = {"f8E4M3FN": 16}.get(kernel.element_type, 8)
+    unit = {"f8E4M3FN": 16, "f32": 4}.get(kernel.element_type, 8)
     written = 4 if kernel.result_type == "f32" else 8
     found = {"inner": 1, "outer": 1, "bias_step": 0, "factor_step": 0, "out_width": n}
     pitch = n if kernel.weights == "kn" else k
@@ -93,7 +98,7 @@ def _with_batch(kernel: ProductKernel, numbers: dict[str, int]) -> dict[str, int
         line = 2 if kernel.most_rows else (32 if written == 4 else 64)
         assert numbers["out_width"] in (n, 0) or numbers["out_width"] % line == 0
     assert not kernel.most_rows or m <= kernel.most_rows
-    assert n % 8 == 0 and k % unit == 0
+    assert n % min(unit, 8) == 0 and k % unit == 0
     return {**found, **numbers, **lies}
 
 

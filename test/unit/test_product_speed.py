@@ -73,3 +73,37 @@ def test_kernels_take_about_what_was_measured(
     if rows > 512:
         assert priced[0] == pytest.approx(measured[0], rel=0.09)
     assert measured[priced.index(min(priced))] <= 1.01 * min(measured)
+
+
+# Microseconds on an H200 of products of f32: by the best of tiles of 128 and 64 columns, and of two
+# or four workgroups for each (docs/notes/kernels.md).
+_F32 = {
+    (2048, 4096, 4096): 503.0,
+    (1777, 6144, 4096): 749.0,
+    (12608, 768, 768): 131.0,
+    (8192, 1024, 1024): 136.0,
+    (1024, 1024, 1024): 23.6,
+    (512, 3072, 768): 28.9,
+    (512, 768, 3072): 30.6,
+    (512, 768, 768): 13.8,
+    (384, 1024, 1024): 15.7,
+    (256, 1024, 4096): 36.5,
+    (128, 3072, 768): 13.3,
+    (128, 768, 3072): 18.8,
+    (128, 768, 768): 9.1,
+    (64, 4096, 4096): 47.8,
+    (64, 1024, 4096): 22.4,
+    (200, 512, 512): 8.0,
+}
+
+
+@pytest.mark.parametrize(("size", "us"), _F32.items())
+def test_kernels_of_f32_take_about_what_was_measured(size: tuple[int, int, int], us: float) -> None:
+    kernels = [
+        one
+        for one in load_products()
+        if one.element_type == "f32" and one.activation == "clamp" and not one.batched
+    ]
+    target, work = named_target("sm_90"), ProductWork(*size, True)
+    seconds = min(product_seconds(work, one, target) for one in kernels)
+    assert 0.85 * us < seconds * 1e6 < 1.15 * us

@@ -136,10 +136,9 @@ func.func @turned(%a: tensor<300x64xf8E4M3FN>, %w: tensor<64x264xf8E4M3FN>, %sb:
 
 // -----
 
-// A scale for each element of the depth stays in the sum.
+// A scale for each element of the depth stays in the sum: a product of f32.
 // CHECK-LABEL: func.func @depth(
-// CHECK-NOT: hal.dispatch.extern
-// REMARK: stays IREE's own code: what is done to its 8-bit operands, or its result's type, is none of a kernel
+// CHECK: hal.dispatch.extern "product_f32_tile64_clamp_general_wide"
 func.func @depth(%a: tensor<300x64xf8E4M3FN>, %w: tensor<264x64xf8E4M3FN>, %sb: tensor<64xf32>) -> tensor<300x264xbf16> {
   %z = arith.constant 0.0 : f32
   %e32 = tensor.empty() : tensor<300x264xf32>

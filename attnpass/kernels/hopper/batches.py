@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from ...ir import Builder, Refusal, Size, maps, product
 from ..products import BatchLoops, ProductFacts
-from .filled import filled_sizes
+from .filled import filled_sizes, multiple_of
 from .places import (
     Dim,
     HeadPlace,
@@ -28,8 +28,6 @@ from .places import (
     read_by,
 )
 
-# Elements of 16 bits in 16 bytes, which rows begin at multiples of.
-_UNIT = 8
 _NAMES = {"rows": "a", "weights": "weights", "result": "out"}
 
 
@@ -185,8 +183,8 @@ def place_of_heads(facts: ProductFacts, result: ir.Value) -> BatchPlace | None:
     }
     sizes = _counts(places, product([one.size for one in heads]))
     part = columns[0].stride if len(columns) == 2 else 0
-    strides = [part, row.stride, *(one.stride for one in heads)]
-    if sizes is None or any(in_units(one, _UNIT) is None for one in strides):
+    strides, unit = [part, row.stride, *(one.stride for one in heads)], multiple_of(facts)
+    if sizes is None or any(in_units(one, unit) is None for one in strides):
         return None
     return BatchPlace(
         places, facts.by_columns, row.size, *sizes, False, columns[-1].size, part, view.op

@@ -19,11 +19,10 @@ from .. import ProductOffer
 from ..epilogues import Epilogue
 from ..products import ProductFacts
 from .extern import launch
-from .filled import filled
+from .filled import filled, multiple_of
 from .manifest import ProductKernel, load_products
 from .product_speed import ProductWork, product_seconds, turn_seconds
 from .products import (
-    MULTIPLE,
     ProductPart,
     divides,
     epilogue_numbers,
@@ -76,7 +75,7 @@ def few_columns_offers(facts: ProductFacts, target: Target) -> list[FewColumnsPl
     m, n, k = facts.m, facts.n, facts.k
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)):
         return []
-    if facts.loops or facts.groups or m % MULTIPLE or k % MULTIPLE:
+    if facts.loops or facts.groups or m % multiple_of(facts) or k % multiple_of(facts):
         return []
     if not n <= most_rows() < m:
         return []
@@ -113,7 +112,7 @@ def _plan(
     taken += turn_seconds(work) if turns(kernel, facts) else 0.0
     left = _START + 8.0 * math.prod((m, n)) / _RATE + left_seconds(facts, epilogue, work)
     # Other kernels would fill the columns up, which IREE's code is as slow without.
-    own = iree_seconds(filled(facts, MULTIPLE), work, target)
+    own = iree_seconds(filled(facts), work, target)
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}"
     words += f", with {epilogue.words}" if epilogue.words else ""
     words += f", its {n} columns as rows of the turned product"

@@ -30,15 +30,23 @@ from .product_speed import IREE_FEW_ROWS
 
 # Bytes a second of copies, read and written, and of zeros written; a launch of each.
 _COPY_RATE, _FILL_RATE, _LAUNCH = 3e12, 2.5e12, 2.5e-6
+# Elements of an operand in 16 bytes.
+_IN_A_PIECE = {"f32": 4, "f8E4M3FN": 16}
 # How much longer IREE's products take whose columns or depth fill none of its tiles (H100: 230 us
 # for 110 of 4616 x 2730 x 1024, 503 for 147 of 4616 x 1024 x 2730, 1989 for 640 of 4096 x 30522 x
 # 1024).
 _OF_COLUMNS, _OF_DEPTH = 2.0, 3.0
 
 
-def filled(facts: ProductFacts, multiple: int) -> ProductFacts:
-    """The same product with columns and depth that have this multiple; unknown ones stay."""
-    n, k, loops = _whole(facts.n, multiple), _whole(facts.k, multiple), facts.loops
+def multiple_of(facts: ProductFacts) -> int:
+    """What divides the columns and the depth of a product that a kernel reads: 16 bytes of them."""
+    return _IN_A_PIECE.get(facts.element_type, 8)
+
+
+def filled(facts: ProductFacts) -> ProductFacts:
+    """The same product with columns and depth that whole pieces hold; unknown ones stay."""
+    multiple, loops = multiple_of(facts), facts.loops
+    n, k = _whole(facts.n, multiple), _whole(facts.k, multiple)
     if loops is not None:
         new = {loops.result[-1]: n, loops.depth: k}
         sizes = tuple(new.get(loop, size) for loop, size in enumerate(loops.sizes))

@@ -150,10 +150,11 @@ class Kernel(DeviceCode):
 
 @dataclass(frozen=True, kw_only=True)
 class ProductKernel(DeviceCode):
-    """A kernel for products of 16-bit rows with weights, as products.json describes it.
+    """A kernel for products of rows with weights, as products.json describes it.
 
     It writes `result_type`. `weights` says how these lie: `nk` or `kn`. It computes tiles of 128
-    rows and `columns_per_tile` columns, or that one of `tiles` (columns, rows) which is done
+    rows and `columns_per_tile` columns, the depth of each divided among a `cluster`, or that one of
+    `tiles` (columns, rows) which is done
     soonest, or, where `most_rows` is not 0, up to so many rows at the speed of memory,
     `columns_per_workgroup` of the result by each `cluster` of workgroups; where `most_blocks` is
     not 0, up to so many times these columns by a workgroup, of which `resident` run on a
@@ -185,6 +186,11 @@ class ProductKernel(DeviceCode):
     tiles: tuple[tuple[int, int], ...] = ()
     most_blocks: int = 0
     resident: int = 1
+
+    @property
+    def parts(self) -> int:
+        """Of how many workgroups each has a part of a tile's depth."""
+        return 1 if self.most_rows else self.cluster
 
 
 def entries_of(text: str) -> list[dict[str, Any]]:

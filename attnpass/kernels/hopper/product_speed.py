@@ -26,6 +26,13 @@ _TILE_RATE = 2.6e12
 # An unknown number of rows is taken to be each of these: about ASSUMED_ROWS, which they are for
 # other code.
 _LIKELY_ROWS = (100, 300, 500, 777, 1777)
+# Of f32, by columns of a tile: a step of 32 of the depth; a tile's end, and where a cluster divides
+# the depth; what of a GPU's units clusters of so many workgroups fill.
+_F32_DEPTH, _F32_START, _FILLED = 32, 2.5e-6, {1: 1.0, 2: 1.0, 4: 0.85}
+_F32_STEP = {128: 0.97e-6, 64: 0.585e-6}
+_F32_END, _F32_PARTS_END = {128: 2.6e-6, 64: 2.4e-6}, {128: 5.5e-6, 64: 3.3e-6}
+# IREE's code of f32: sums a second of many, of some and of few rows, these by memory.
+_IREE_F32_MANY, _IREE_F32_SOME, _IREE_F32_RATE = 15e12, 7e12, 2.2e12
 # Of few rows: what they take beside, for parts of the depth, too; bytes a second of all, of a
 # multiprocessor with one workgroup, and with more.
 _FEW_START, _OF_PARTS = 2.2e-6, 0.3e-6
@@ -97,6 +104,14 @@ def iree_product_seconds(work: ProductWork, target: Target) -> float:
     return behind + work.count * max(each, 2e-6 + work.bytes_moved / work.count / _IREE_RATE)
 
 
+def iree_f32_seconds(work: ProductWork) -> float:
+    """IREE's code for a product of f32, in tiles and parts of attnpass (`attn-split-depths`)."""
+    sums = work.batch * work.count * float(work.rows) * work.n * work.k
+    if work.known and work.rows <= IREE_FEW_ROWS:
+        return 3e-6 + 2 * work.bytes_moved / _IREE_F32_RATE
+    return 3e-6 + sums / (_IREE_F32_MANY if work.rows >= _TILE_ROWS else _IREE_F32_SOME)
+
+
 def turn_seconds(work: ProductWork) -> float:
     """IREE's code that turns the weights of one product: not measured, taken to be slow."""
     return 4e-6 + 4.0 * work.n * work.k / 0.7e12
@@ -114,6 +129,8 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         # Each of them counts as much.
         likely = (replace(work, rows=rows, known=True) for rows in _LIKELY_ROWS)
         return geometric_mean(product_seconds(one, kernel, target) for one in likely)
+    if kernel.element_type == "f32":
+        return _of_f32(work, kernel, target.compute_units)
     tiles = kernel.tiles or ((kernel.columns_per_tile, _TILE_ROWS),)
     waves = min(_waves_seconds(work, kernel, *tile, target.compute_units) for tile in tiles)
     rate = _BATCH_TILE_RATE if kernel.batched else _TILE_RATE
@@ -141,6 +158,17 @@ def _waves_seconds(
     behind = BEHIND_MANY if kernel.tiles else _BEHIND + kernel.general * told
     behind += CURVES[kernel.activation] / work.count
     return waves * (work.k * each + behind * columns * rows)
+
+
+def _of_f32(work: ProductWork, kernel: ProductKernel, units: int) -> float:
+    """Waves of tiles, or of parts of them."""
+    columns, parts = kernel.columns_per_tile, kernel.parts
+    tiles = work.batch * math.ceil(work.rows / _TILE_ROWS) * math.ceil(work.n / columns)
+    steps = math.ceil(math.ceil(work.k / _F32_DEPTH) / parts)
+    end = (_F32_PARTS_END if parts > 1 else _F32_END)[columns]
+    waves = math.ceil(tiles * parts / (units * _FILLED[parts]))
+    seconds = waves * (steps * _F32_STEP[columns] + end)
+    return _F32_START + max(seconds, 2 * work.bytes_moved / _TILE_RATE)
 
 
 def _few_rows(work: ProductWork, kernel: ProductKernel, units: int) -> float:

@@ -46,16 +46,21 @@ from .filled import (
     filling_seconds,
     has_columns_behind,
     has_depth_behind,
+    multiple_of,
     unfilled_factor,
 )
 from .manifest import ProductKernel, load_products
 from .places import is_stored, read_by
-from .product_speed import ProductWork, iree_product_seconds, product_seconds, turn_seconds
+from .product_speed import (
+    ProductWork,
+    iree_f32_seconds,
+    iree_product_seconds,
+    product_seconds,
+    turn_seconds,
+)
 from .sources import unaligned_slice
 from .streamed import Division, division
 
-# What rows and columns have to divide by, for the memory engine: 16 bytes.
-MULTIPLE = 8
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
 # Of groups of rows: see cuda/groups.h.
@@ -144,7 +149,7 @@ def _placed(facts: ProductFacts) -> tuple[ProductFacts, BatchPlace | None] | Ref
     """A product, of a batch one of its products, and where all of these lie; why no kernel fits."""
     # Not of 8 bits, which IREE does not copy one by one.
     narrow = facts.element_type == _NARROW
-    facts = facts if narrow or facts.groups else filled(facts, MULTIPLE)
+    facts = facts if narrow or facts.groups else filled(facts)
     refusal = _unfit(facts)
     if refusal or facts.loops is None:
         return refusal or (facts, None)
@@ -169,8 +174,9 @@ def _unfit(facts: ProductFacts) -> Refusal | None:
         return Refusal(
             f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
         )
-    depths = MULTIPLE * (2 if facts.element_type == _NARROW else 1)
-    for name, size, multiple in (("columns", facts.n, MULTIPLE), ("depth", facts.k, depths)):
+    depths = multiple_of(facts)
+    # The result has 16 bits at least.
+    for name, size, multiple in (("columns", facts.n, min(depths, 8)), ("depth", facts.k, depths)):
         if not isinstance(size, int):
             return Refusal(f"its {name} are known only at run time")
         if size % multiple:
@@ -240,7 +246,7 @@ def _halves(part: ProductPart) -> Pair | None:
     together = facts.by_columns or part.place is not None
     if not together or epilogue.halves is None or not isinstance(facts.n, int):
         return None
-    if facts.n // 2 % MULTIPLE:
+    if facts.n // 2 % multiple_of(facts):
         return None
     half = replace(facts, n=facts.n // 2)
     place = place_of_batch(half) if part.place else None
@@ -296,6 +302,8 @@ def _above(value: ir.Value) -> Iterator[ir.Operation]:
 def _fits(kernel: ProductKernel, parts: Sequence[ProductPart], units: int) -> bool:
     facts, rows = parts[0].facts, parts[0].facts.m
     if kernel.joined or (kernel.most_blocks and not divides(kernel, rows, facts.n, units)):
+        return False
+    if kernel.parts > 1 and not isinstance(rows, int):
         return False
     if kernel.batched or kernel.grouped:
         few = not kernel.most_rows or (isinstance(rows, int) and rows <= kernel.most_rows)
@@ -462,6 +470,8 @@ def _plan(
 
 def iree_seconds(facts: ProductFacts, work: ProductWork, target: Target) -> float:
     """The time of IREE's code for a product as large as `work`."""
+    if facts.element_type == "f32":
+        return iree_f32_seconds(work) * unfilled_factor(facts)
     own = iree_product_seconds(work, target) * unfilled_factor(facts)
     if any(element_type_name(value) == "f32" for value in list(facts.op.operands)[:2]):
         # What is widened in front of it IREE multiplies without tensor cores.
@@ -663,7 +673,8 @@ def _asked_of_batch(build: Builder, plan: ProductPlan) -> dict[str, Size]:
     n = first.facts.n
     bias = n if first.epilogue.bias_share else 0
     second = last.epilogue.bias_share if plan.kernel.gated else first.epilogue.share
-    units = {"rows": 8, "weights": 8, "result": 4 if plan.kernel.result_type == "f32" else 8}
+    unit = multiple_of(first.facts)
+    units = {"rows": unit, "weights": unit, "result": 4 if plan.kernel.result_type == "f32" else 8}
     steps = {"bias_step": bias, "factor_step": n if second else 0}
     return first.place.numbers(build, units) | steps
 
@@ -697,7 +708,7 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
         return plan.units, 1
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
     tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
-    return min(plan.units, tiles), 1
+    return (tiles * kernel.parts if kernel.parts > 1 else min(plan.units, tiles)), 1
 
 
 def _division(plan: ProductPlan) -> Division:

@@ -49,6 +49,7 @@ def test_files_match_the_manifest() -> None:
         headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
         headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
         headers += ["groups.h"] if kernel.grouped else []
+        headers += ["tf32.h"] if kernel.element_type == "f32" else []
         headers += ["joined.h"] if kernel.joined else []
         names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
         sources = b"".join(folder.joinpath(name).read_bytes() for name in names)

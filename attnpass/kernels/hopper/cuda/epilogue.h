@@ -12,7 +12,7 @@ using uint64_t = unsigned long long;
 #include <stdint.h>
 #endif
 
-// ELEMENT is that of the operands (2: e4m3), WRITTEN that of the result, where it has 16 bits.
+// ELEMENT is that of the operands (2: e4m3, 3: f32), WRITTEN that of the result, where it has 16 bits.
 #ifndef WRITTEN
 #define WRITTEN ELEMENT
 #endif
@@ -37,6 +37,8 @@ __device__ inline float2 unpack(uint32_t two) {
 #endif
 #if ELEMENT == 2
 using Element = uint8_t;
+#elif ELEMENT == 3
+using Element = float;
 #else
 using Element = Written;
 #endif
@@ -55,7 +57,9 @@ __device__ inline float over(float x, float y) {  // x / y, 0 for infinite y
 
 __device__ inline float activate(float x) {
     constexpr float LOG2E = 1.4426950408889634f;
-    if constexpr (ACTIVATION == 1) {
+    if constexpr (ACTIVATION == 1 && ELEMENT == 3) {
+        return 0.5f * x * (1.0f + erff(x * 0.7071067811865476f));
+    } else if constexpr (ACTIVATION == 1) {
         // Abramowitz and Stegun 7.1.26, on the side that does not cancel: within 1.5e-7.
         // x * Phi(x) = max(x, 0) - |x| * Phi(-|x|)
         const float t = over(1.0f, fmaf(0.3275911f * 0.7071067811865476f, fabsf(x), 1.0f));

@@ -131,3 +131,17 @@ template <int BF16, int KN, int N> struct Turned;
     template <int KN> struct Turned<1, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("bf16.bf16"); } };
 """
 Path("turned.h").write_text(head + "".join(into(n) for n in (8, 16, 32, *range(64, 193, 8))))
+
+
+def tf32_times(n):
+    """64 rows in registers times n columns along the depth, 8 of tf32."""
+    text = held_times(n, 0).replace(f"multiply_held<0, {n}>", f"multiply_tf32<{n}>")
+    return text.replace("k16.f32.f16.f16", "k8.f32.tf32.tf32").replace(
+        "more, 1, 1, 0;", "more, 1, 1;"
+    )
+
+
+declared = "template <int N> __device__ inline void multiply_tf32"
+declared += "(Accumulators<N> &sums, const uint32_t (&left)[4], uint64_t right, int more);\n"
+head = "// Written by gen.py.\n#pragma once\n"
+Path("tf32.h").write_text(head + declared + "".join(tf32_times(n) for n in (64, 128)))
