@@ -208,9 +208,13 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
 
 
 def _has_tiles(conv: _Convolution) -> bool:
-    """Whether a product has tiles on a GPU: of 16 bits it always does."""
+    """Whether a product has tiles on a GPU: of 16 bits it always does, and in f32 on Hopper, by
+    kernels that take any columns and depth."""
     if element_type(conv.image) != conv.f32 or conv.op.name == windows.DEPTHWISE:
         return element_type(conv.image) != conv.f32
+    target = resolve_target(module_of(conv.op))
+    if target is not None and target.arch.startswith("sm_90"):
+        return True
     count, *depth = (size or 1 for size in ranked_shape(conv.weights))
     if _spread(conv.op) is not None:
         count, depth = math.prod((count, *depth[1:])), depth[:1]

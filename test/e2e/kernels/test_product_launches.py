@@ -267,6 +267,18 @@ def test_launches_compute_what_the_products_did(family: str) -> None:
     assert launches > 15 and (joined > 10 or family != "projections")
 
 
+@pytest.mark.parametrize("family", ["product", "feed-forward", "batch", "cache"])
+def test_launches_compute_what_products_of_f32_did(family: str) -> None:
+    launches = 0
+    for seed in range(100, 112):
+        function = Products(f"p{seed}", seeded(seed), may_be_dynamic=seed % 2 == 0)
+        function.setup()
+        function.kind = "f32"
+        PROGRAMS[family](function)
+        launches += check(function, seed)[0]
+    assert launches > 8
+
+
 def test_halves_of_columns_keep_both_where_the_depth_is_filled_up() -> None:
     """A gate's weights are those of all columns, of which a kernel reads each half."""
     generator = np.random.default_rng(4)
