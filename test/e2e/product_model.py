@@ -193,7 +193,10 @@ class _Launch:
         if self.kernel.weights == "kn":
             return a @ weights[self._places("weights", k, n) + first]
         begin = first * self.numbers["weights_row"]
-        return a @ weights[self._places("weights", n, k) + begin].swapaxes(-1, -2)
+        lacking = self.flags >> 12 & 7
+        assert not lacking or (self.kernel.bounds_columns and not first)
+        found = weights[self._places("weights", n - lacking, k) + begin].swapaxes(-1, -2)
+        return a @ np.pad(found, [(0, 0)] * 3 + [(0, lacking)])
 
     def _grouped(self, a: np.ndarray, weights: np.ndarray, m: int, n: int, k: int) -> np.ndarray:
         """Each row times the weights of its group, 0 behind the last end."""

@@ -9,6 +9,7 @@ import pytest
 from attnpass.kernels.hopper.manifest import load_products
 from attnpass.kernels.hopper.product_speed import (
     ProductWork,
+    iree_f32_seconds,
     iree_product_seconds,
     product_seconds,
 )
@@ -75,8 +76,21 @@ def test_kernels_take_about_what_was_measured(
     assert measured[priced.index(min(priced))] <= 1.01 * min(measured)
 
 
-# Microseconds on an H200 of products of f32: by the best of tiles of 128 and 64 columns, and of two
-# or four workgroups for each (docs/notes/kernels.md).
+# Microseconds on an H200 of products of f32: by IREE, in the tiles of attnpass; by the best of
+# tiles of 128 and 64 columns, and of two or four workgroups for each (docs/notes/kernels.md).
+
+_IREE_F32 = {
+    (4096, 4096, 4096): 3936.0,
+    (1777, 6144, 4096): 2812.0,
+    (12608, 768, 3072): 1668.0,
+    (8192, 1024, 1024): 495.0,
+    (512, 3072, 768): 80.0,
+    (512, 768, 3072): 84.0,
+    (512, 768, 768): 33.4,
+    (128, 768, 768): 32.6,
+    (64, 4096, 4096): 129.8,
+    (8, 4096, 4096): 32.0,
+}
 _F32 = {
     (2048, 4096, 4096): 503.0,
     (1777, 6144, 4096): 749.0,
@@ -95,6 +109,11 @@ _F32 = {
     (64, 1024, 4096): 22.4,
     (200, 512, 512): 8.0,
 }
+
+
+@pytest.mark.parametrize(("size", "us"), _IREE_F32.items())
+def test_iree_takes_about_what_was_measured_in_f32(size: tuple[int, int, int], us: float) -> None:
+    assert 0.7 * us < iree_f32_seconds(ProductWork(*size, True)) * 1e6 < 1.3 * us
 
 
 @pytest.mark.parametrize(("size", "us"), _F32.items())

@@ -26,7 +26,9 @@ from ...ir.padding import is_padded_in_place, padded_to
 from ...ir.views import IN_PLACE, below_views
 from ..epilogues import Epilogue
 from ..products import ProductFacts
+from .manifest import ProductKernel
 from .product_speed import IREE_FEW_ROWS
+from .sources import unaligned_slice
 
 # Bytes a second of copies, read and written, and of zeros written; a launch of each.
 _COPY_RATE, _FILL_RATE, _LAUNCH = 3e12, 2.5e12, 2.5e-6
@@ -161,10 +163,18 @@ def unfilled_factor(facts: ProductFacts) -> float:
     )
 
 
-def filling_seconds(facts: ProductFacts, epilogue: Epilogue) -> float:
-    """The time in which what a product reads and writes is filled up and cut."""
+def fills_columns(facts: ProductFacts, kernel: ProductKernel) -> bool:
+    """Whether the columns of a product's weights are filled up for a kernel: one that is told how
+    many there are reads them where they lie, if rows of weights are aligned."""
+    bounded = kernel.bounds_columns and not unaligned_slice(facts.weights)
+    return has_columns_behind(facts) and not bounded
+
+
+def filling_seconds(facts: ProductFacts, epilogue: Epilogue, kernel: ProductKernel) -> float:
+    """The time in which what a product reads and writes is filled up and cut for a kernel."""
     seconds, behind = 0.0, has_columns_behind(facts)
-    for value, larger in zip((facts.rows, facts.weights), _larger_dims(facts), strict=True):
+    dims = _larger_dims(facts, fills_columns(facts, kernel))
+    for value, larger in zip((facts.rows, facts.weights), dims, strict=True):
         if larger and not is_made_once(below_views(value, IN_PLACE)):
             seconds += _filling(value, larger)
     if behind and epilogue.operand is not None:
@@ -174,9 +184,10 @@ def filling_seconds(facts: ProductFacts, epilogue: Epilogue) -> float:
     return seconds
 
 
-def _larger_dims(facts: ProductFacts) -> tuple[list[int], list[int]]:
-    """The dims of the rows, and of the weights, that are filled up."""
-    columns, depth = has_columns_behind(facts), has_depth_behind(facts)
+def _larger_dims(facts: ProductFacts, columns: bool) -> tuple[list[int], list[int]]:
+    """The dims of the rows, and of the weights, that are filled up; `columns` says whether those
+    of the weights are."""
+    depth = has_depth_behind(facts)
     if facts.loops is None:
         of_weights = (columns, depth) if facts.by_columns else (depth, columns)
         rows = [len(ranked_shape(facts.rows)) - 1] if depth else []

@@ -192,6 +192,12 @@ class ProductKernel(DeviceCode):
         """Of how many workgroups each has a part of a tile's depth."""
         return 1 if self.most_rows else self.cluster
 
+    @property
+    def bounds_columns(self) -> bool:
+        """Whether weights may have fewer columns than the result, whose rows are aligned."""
+        alone = not (self.batched or self.grouped or self.joined)
+        return self.general and self.weights == "nk" and alone
+
 
 def entries_of(text: str) -> list[dict[str, Any]]:
     """The kernels of a manifest. What many share stands there once: lists of constants, by their

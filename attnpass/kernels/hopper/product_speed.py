@@ -31,8 +31,10 @@ _LIKELY_ROWS = (100, 300, 500, 777, 1777)
 _F32_DEPTH, _F32_START, _FILLED = 32, 2.5e-6, {1: 1.0, 2: 1.0, 4: 0.85}
 _F32_STEP = {128: 0.97e-6, 64: 0.585e-6}
 _F32_END, _F32_PARTS_END = {128: 2.6e-6, 64: 2.4e-6}, {128: 5.5e-6, 64: 3.3e-6}
-# IREE's code of f32: sums a second of many, of some and of few rows, these by memory.
+# IREE's code of f32: sums a second of many and of some rows, an element of the depth, which is cut
+# in parts from about so many on; bytes a second of few rows.
 _IREE_F32_MANY, _IREE_F32_SOME, _IREE_F32_RATE = 15e12, 7e12, 2.2e12
+_IREE_F32_DEPTH, _IREE_F32_PART = 0.038e-6, 768
 # Of few rows: what they take beside, for parts of the depth, too; bytes a second of all, of a
 # multiprocessor with one workgroup, and with more.
 _FEW_START, _OF_PARTS = 2.2e-6, 0.3e-6
@@ -109,7 +111,8 @@ def iree_f32_seconds(work: ProductWork) -> float:
     sums = work.batch * work.count * float(work.rows) * work.n * work.k
     if work.known and work.rows <= IREE_FEW_ROWS:
         return 3e-6 + 2 * work.bytes_moved / _IREE_F32_RATE
-    return 3e-6 + sums / (_IREE_F32_MANY if work.rows >= _TILE_ROWS else _IREE_F32_SOME)
+    seconds = sums / (_IREE_F32_MANY if work.rows >= _TILE_ROWS else _IREE_F32_SOME)
+    return 3e-6 + max(seconds, work.count * min(work.k, _IREE_F32_PART) * _IREE_F32_DEPTH)
 
 
 def turn_seconds(work: ProductWork) -> float:

@@ -44,6 +44,7 @@ from .filled import (
     filled,
     filled_sizes,
     filling_seconds,
+    fills_columns,
     has_columns_behind,
     has_depth_behind,
     multiple_of,
@@ -65,6 +66,8 @@ _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
 # Of groups of rows: see cuda/groups.h.
 _MOST_GROUPS = 256
+# Flags say from this bit on how many columns weights lack, see cuda/epilogue.h.
+_COLUMNS_BIT = 12
 # A factor that all rows share is one of this many.
 _ALL_ROWS = 2**31 - 1
 # IREE's products of f32 an H200 makes in a second: 2048 x 256 x 7168 in 929 us.
@@ -436,7 +439,7 @@ def _plan(
     if place is None or place.reader is None:
         left += _turning_seconds(epilogue.result, work)
     left += sum(_gathering_seconds(part.facts.weights) for part in parts)
-    left += filling_seconds(facts, epilogue)
+    left += filling_seconds(facts, epilogue, kernel)
     turned = [part for part in parts if turns(kernel, part.facts)]
     taken += len(turned) * turn_seconds(work)
     halves = len(parts) > 1 and parts[0].facts.op == parts[1].facts.op
@@ -652,6 +655,11 @@ def _asked(plan: ProductPlan) -> dict[str, int]:
         flags |= sum(
             bit for part, bit in zip(plan.parts, (512, 1024), strict=True) if part.epilogue.start
         )
+    facts = plan.parts[0].facts
+    if has_columns_behind(facts) and not fills_columns(facts, plan.kernel):
+        own = columns_of(facts)
+        assert isinstance(facts.n, int) and isinstance(own, int), "columns are known"
+        flags |= facts.n - own << _COLUMNS_BIT
     numbers = epilogue_numbers(epilogue, flags)
     is_shared = isinstance(epilogue.share, int) and not plan.kernel.batched
     return numbers if is_shared else numbers | {"share": _ALL_ROWS}
@@ -770,10 +778,10 @@ def weights_of(build: Builder, part: ProductPart, kernel: ProductKernel) -> ir.V
         units -= drop
         pieces.append([] if drop else [size])
     value = build.split_dims(value, pieces) if len(sizes) > 2 else value
-    if has_columns_behind(facts) or has_depth_behind(facts):
+    if fills_columns(facts, kernel) or has_depth_behind(facts):
         # Both halves of a gate are of all columns, which a kernel finds its half in.
         columns = sizes_of(value)[0 if facts.by_columns else 1]
-        columns = facts.n if has_columns_behind(facts) else columns
+        columns = facts.n if fills_columns(facts, kernel) else columns
         value = fill_up(
             build, value, [columns, facts.k] if facts.by_columns else [facts.k, columns]
         )

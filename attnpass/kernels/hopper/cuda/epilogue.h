@@ -178,7 +178,8 @@ struct InBatch {
 // for every `share` rows; GATED ones have the bias of the second product in its place. ACTIVATION:
 // 1 GELU, 4 not below `slope`, 5 x / (1 + 2^(x * (slope + cube * x^2))).
 // The weights (n, k) of GATED ones, and their biases, may be halves of one: those of the first product
-// are the last half where 512 is set, those of the second where 1024 is.
+// are the last half where 512 is set, those of the second where 1024 is. Bits 12 to 14 say how many of
+// the n columns weights (n, k) lack, which are 0 and lie in the result alone, for its rows to be aligned.
 // Those of e4m3 compute act(beta * factor * row factor * sum + bias): 64 there is one of each row, in
 // f32, 128 it is the same for all, 256 that of columns is.
 #if ELEMENT == 2
@@ -235,6 +236,7 @@ struct Behind {
         : bias(bias), factors(factors), other(other), n(n), flags(flags), share(share),
           alpha(alpha), beta(beta), slope(slope), cube(cube) {}
     __device__ inline bool reads_other() const { return flags & 48; }
+    __device__ inline int weights_columns() const { return n - (flags >> 12 & 7); }
     // Those of two columns.
     __device__ inline float2 shift(int column) const {
         if (GATED && flags & 512) column += n;

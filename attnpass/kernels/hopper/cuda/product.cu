@@ -205,6 +205,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
             describe<OPERAND_KIND>(maps + at, making + at, OWN(own, weights), k, columns, DEPTH, B_ROWS);
     }
 #else
+#if GENERAL
+    const int weights_columns = behind.weights_columns();
+#else
+    const int weights_columns = n;
+#endif
 #if GROUPED
     if (warp == 1) {
         const int columns = WEIGHTS_KN ? n : k;
@@ -218,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         if (WEIGHTS_KN)
             describe<OPERAND_KIND>(maps + 128, making + 128, weights, n, k, 64, DEPTH);
         else
-            describe<OPERAND_KIND>(maps + 128, making + 128, weights, k, n, DEPTH, B_ROWS);
+            describe<OPERAND_KIND>(maps + 128, making + 128, weights, k, weights_columns, DEPTH, B_ROWS);
     }
 #endif
     if (with_other && warp == 2)
@@ -228,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         if (WEIGHTS_KN)
             describe<OPERAND_KIND>(maps + 512, making + 512, second, n, k, 64, DEPTH);
         else
-            describe<OPERAND_KIND>(maps + 512, making + 512, second, k, n, DEPTH, B_ROWS);
+            describe<OPERAND_KIND>(maps + 512, making + 512, second, k, weights_columns, DEPTH, B_ROWS);
     }
 #endif
 #endif

@@ -130,7 +130,7 @@ __device__ inline void compute(const Element *a, const OfTile &of_tile, int m, i
             if (first >= all) break;
             const Own own = of_tile(first, 64 * G);
             const Element *weights = own.weights;
-            const int n = own.n;
+            const int n = WEIGHTS_KN ? own.n : own.behind.weights_columns();
             for (int step = 0; step < mine.steps; ++step) {
                 const int depth = (mine.begin + step) * DEPTH;
                 const uint32_t to = ring + place.stage * STEP_BYTES + within;

@@ -197,7 +197,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) CLUSTER NAME(PARAMETERS) {
     const bool with_other = behind.reads_other();
     char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
     constexpr int BOX_COLUMNS = 32, BOX_ROWS = WEIGHTS_KN ? DEPTH : COLUMNS;
-    const int weights_columns = WEIGHTS_KN ? n : k, weights_rows = WEIGHTS_KN ? k : n;
+    const int there = WEIGHTS_KN || BATCHED ? n : behind.weights_columns();  // columns of weights
+    const int weights_columns = WEIGHTS_KN ? n : k, weights_rows = WEIGHTS_KN ? k : there;
     if (warp == 0 || warp == 1) {
         const int at = 128 * warp;
         const Element *from = warp ? weights : a;
@@ -430,8 +431,9 @@ extern "C" __global__ void __launch_bounds__(512, 1) CLUSTER NAME(PARAMETERS) {
                 }
                 const float *left = a + (row + line) * a_pitch;
                 const float *right = weights + (column + at) * (WEIGHTS_KN ? 1 : weights_pitch);
-                if (sum.x != sum.x) sum.x = summed_again(left, right, WEIGHTS_KN ? n : 1, k);
-                if (sum.y != sum.y)
+                if (sum.x != sum.x && column + at < there)
+                    sum.x = summed_again(left, right, WEIGHTS_KN ? n : 1, k);
+                if (sum.y != sum.y && column + at + 1 < there)
                     sum.y = summed_again(left, right + (WEIGHTS_KN ? 1 : k), WEIGHTS_KN ? n : 1, k);
                 const size_t to = static_cast<size_t>(row + line) * n + column + at;
                 write_two(out, to, behind.done(sum, row + line, column + at, to));
@@ -449,7 +451,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) CLUSTER NAME(PARAMETERS) {
                 lost &= lost - 1;
                 const int line = row + warp % 4 * 16 + lane / 4 + number / 2 % 2 * 8;
                 const int across = column + number / 4 * 8 + lane % 4 * 2 + number % 2;
-                if (line >= m || across >= n) continue;
+                if (line >= m || across >= there) continue;
                 const float *left = a, *right = weights;
 #if BATCHED
                 left += batch.before<Element>(0, a_inner, a_outer);
