@@ -215,7 +215,7 @@ def other_blocks_on_gpu(run: str = "blocks_h200") -> str:
         spent = [f"{one['device_ms']:.3f}" for one in both]
         errors = f"{ways['kernels']['error']:.0e} ({ways['torch']['error']:.0e})"
         lines.append([names[case], *spent, *map(three_digits, both), errors])
-    head = ["layer, f16", "GPU", "GPU, PyTorch", "a call", "a call, PyTorch", "error"]
+    head = ["layer, f16 where none is said", "GPU", "GPU, PyTorch", "a call", "a call, PyTorch", "error"]
     return f"{on(results)}:\n\n" + table(head, lines)
 
 

@@ -54,8 +54,8 @@ BLOCKS = (
 TILES = " ".join(f"{128 * across}x{down * rows}" for across, down, rows in BLOCKS)
 # Bytes of its ring, descriptors and barriers.
 SHARED_MEMORY = 1023 + 230400 + DESCRIPTORS + 8 * 24
-HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tma.h",)}
-HEADERS |= {"streamed": HEADERS["turned"], "tf32": ("tma.h", "tf32.h")}
+HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tiles.h", "tma.h")}
+HEADERS |= {"streamed": HEADERS["turned"], "tf32": ("tf32.h", "tiles.h", "tma.h")}
 # Columns of a workgroup's result, or of a block of them.
 COLUMNS = {"few_rows": 16, "narrow": 128, "streamed": 64}
 # How `streamed` is built: rows at most, workgroups of a cluster and on a multiprocessor, blocks of

@@ -48,6 +48,7 @@ def test_files_match_the_manifest() -> None:
         headers = ["epilogue.h", "wgmma.h"]
         headers += ["turned.h"] if kernel.tiles or kernel.most_blocks else []
         headers += ["tma.h"] if kernel.most_blocks or not kernel.most_rows else []
+        headers += ["tiles.h"] if kernel.source in ("cuda/product.cu", "cuda/tf32.cu") else []
         headers += ["groups.h"] if kernel.grouped else []
         headers += ["tf32.h"] if kernel.element_type == "f32" else []
         headers += ["joined.h"] if kernel.joined else []

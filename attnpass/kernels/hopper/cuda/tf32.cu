@@ -1,8 +1,8 @@
 // Products of f32 for Hopper (sm_90a): out = f(a x weights), each by three products of tf32.
 //
 // A number is its first 11 bits and the rest; what is left out, the product of both rests, is below
-// the last bit of f32. The smaller products come first, and sums of 32 of the
-// depth are added in f32, since tensor cores cut sums off where f32 would round them.
+// the last bit of f32. The smaller products come first, and sums of 32 of the depth are added in f32,
+// since tensor cores cut sums off where f32 would round them.
 //
 // Persistent and warp-specialised, as product.cu is: one thread loads tiles (TMA), two warpgroups
 // multiply 64 rows each, whose parts they make in registers, and a third one makes those of the
@@ -31,6 +31,7 @@ constexpr int B_BYTES = COLUMNS * DEPTH * 4;
 constexpr int STAGE_BYTES = A_BYTES + (WEIGHTS_KN ? 3 : 2) * B_BYTES;
 constexpr int LOADED_BYTES = A_BYTES + B_BYTES;
 constexpr int LOADED_AT = WEIGHTS_KN ? A_BYTES + 2 * B_BYTES : A_BYTES;
+constexpr int OUT_COLUMNS = COLUMNS;
 constexpr int CHUNK = 32;  // columns that are written at once, 128 bytes
 constexpr int CHUNKS = COLUMNS / CHUNK;
 constexpr int CHUNK_BYTES = 64 * 128;
@@ -49,32 +50,7 @@ static_assert(SPLITS == 1 || ROWS * BAR * 4 <= STAGES * STAGE_BYTES);
 #define CLUSTER
 #endif
 
-// A place in a ring, and the parity of the round.
-struct Place {
-    int stage = 0;
-    uint32_t phase = 0;
-    __device__ inline void next() {
-        if (++stage == STAGES) stage = 0, phase ^= 1;
-    }
-};
-
-struct Tiles {
-    int row_tiles, column_tiles, count;
-    __device__ Tiles(int m, int n)
-        : row_tiles((m + ROWS - 1) / ROWS),
-          column_tiles((n + COLUMNS - 1) / COLUMNS),
-          count(row_tiles * column_tiles) {}
-    // First row and column of a tile: bands of rows, so that what runs at once shares operands.
-    __device__ inline void at(int number, int &row, int &column) const {
-        const int in_band = BAND * column_tiles;
-        const int band = number / in_band;
-        const int rest = number - band * in_band;
-        const int height = min(row_tiles - band * BAND, BAND);
-        const int across = rest / height;
-        row = (band * BAND + rest - across * height) * ROWS;
-        column = across * COLUMNS;
-    }
-};
+#include "tiles.h"
 
 // The first 11 bits of a number, rounded, and the rest, of which tensor cores read 11, all but the
 // last one at most. By whole numbers: conversions are a fourth as fast. What is no number leaves none
