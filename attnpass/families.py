@@ -187,6 +187,7 @@ class RepairKernels(PassFamily):
         "attn-natural-scores",
         "attn-wide-arithmetic",
         "attn-loop-carried",
+        "attn-loop-starts",
     )
 
 

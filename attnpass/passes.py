@@ -95,6 +95,7 @@ REGISTRY: dict[str, str] = {
     "attn-lone-factors": "attnpass.repair.lone_factors:LoneFactors",
     "attn-lone-lanes": "attnpass.repair.lone_lanes:LoneLanes",
     "attn-loop-carried": "attnpass.repair.loop_carried:LoopCarried",
+    "attn-loop-starts": "attnpass.repair.loop_starts:LoopStarts",
     "attn-lower-cuda": "attnpass.families:LowerCuda",
     "attn-lowest-masks": "attnpass.repair.lowest_masks:LowestMasks",
     "attn-mask-dynamic-keys": "attnpass.gpu.fit_tiles.fit_tiles:MaskDynamicKeys",

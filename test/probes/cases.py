@@ -252,6 +252,12 @@ def _condition() -> Probe:
     return Probe(modules.CONDITION, "attn-loop-carried", FAILED, **given)
 
 
+def _loop_start() -> Probe:
+    x = np.arange(4, dtype=np.float32)
+    given = {"inputs": [x], "wanted": lambda: [9 * x * x], "error": "circular dependency"}
+    return Probe(modules.LOOP_START, "attn-loop-starts", FAILED, **given)
+
+
 def _switch() -> Probe:
     x = np.arange(4, dtype=np.float32)
     given = {"inputs": [x, np.array(1, np.int32)], "wanted": lambda: [2 * x]}
@@ -595,6 +601,7 @@ PROBES = {
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
     "loops that carry their condition": _condition(),
+    "starts of loops read behind them": _loop_start(),
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
     "writes of JAX with batching dims": _sequences(),

@@ -706,6 +706,23 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
 }
 """
 
+# A loop whose start is added to its result.
+LOOP_START = """
+func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %x = linalg.map { arith.mulf } ins(%given, %given : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+  %y = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4xf32>) {
+    %b = linalg.map { arith.addf } ins(%a, %a : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+    scf.yield %b : tensor<4xf32>
+  }
+  %r = linalg.map { arith.addf } ins(%y, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+  return %r : tensor<4xf32>
+}
+"""
+
 # A slice with gaps, its last dim read from its end.
 REVERSED_SLICE = """
 func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf32> {
