@@ -77,6 +77,7 @@ class RepairFunctions(PassFamily):
     summary = "functions of numbers are written out"
     parts = (
         "attn-narrow-scalars",
+        "attn-plain-tests",
         "attn-signed-powers",
         "attn-safe-divisions",
         "attn-gelu-tanh",

@@ -126,6 +126,7 @@ REGISTRY: dict[str, str] = {
     "attn-plain-pads": "attnpass.repair.plain_pads:PlainPads",
     "attn-plain-products": "attnpass.families:PlainProducts",
     "attn-plain-switches": "attnpass.repair.plain_switches:PlainSwitches",
+    "attn-plain-tests": "attnpass.repair.plain_tests:PlainTests",
     "attn-propagate-layout": "attnpass.layout.propagate_layout:PropagateLayout",
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",

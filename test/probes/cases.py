@@ -378,6 +378,14 @@ PROBES = {
         wanted=lambda: [np.float32([3, 4])],
     ),
     "choices among cases": _switch(),
+    "infinite numbers": Probe(
+        modules.INFINITE,
+        "attn-plain-tests",
+        FAILED,
+        inputs=[np.float32([1, np.inf, -np.inf, np.nan])],
+        wanted=lambda: [np.array([0, 1, 1, 0])],
+        error="math.isinf",
+    ),
     "loops of ONNX with a condition": _stopping_loop(),
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(

@@ -706,6 +706,18 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
 }
 """
 
+INFINITE = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xi32> {
+  %e = tensor.empty() : tensor<4xi32>
+  %r = linalg.map ins(%x : tensor<4xf32>) outs(%e : tensor<4xi32>) (%a: f32, %o: i32) {
+    %i = math.isinf %a : f32
+    %n = arith.extui %i : i1 to i32
+    linalg.yield %n : i32
+  }
+  return %r : tensor<4xi32>
+}
+"""
+
 # A loop whose start is added to its result.
 LOOP_START = """
 func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
