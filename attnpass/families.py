@@ -226,7 +226,12 @@ class RepairLinks(PassFamily):
     summary = "CPUs: casts and maxima of 16 bits without functions that are wrong, or not there"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
-    parts = ("attn-integers-to-bf16", "attn-half-maxima", "attn-small-halves")
+    parts = (
+        "attn-integers-to-bf16",
+        "attn-half-maxima",
+        "attn-double-halves",
+        "attn-small-halves",
+    )
 
 
 class LowerCuda(PassFamily):

@@ -51,6 +51,7 @@ REGISTRY: dict[str, str] = {
     "attn-cut-heads": "attnpass.gpu.fit_tiles.fit_tiles:CutHeads",
     "attn-decompose": "attnpass.forms.decompose:Decompose",
     "attn-degenerate-loops": "attnpass.repair.degenerate_loops:DegenerateLoops",
+    "attn-double-halves": "attnpass.repair.double_halves:DoubleHalves",
     "attn-drop-unit-dims": "attnpass.forms.drop_unit_dims:DropUnitDims",
     "attn-empty-dispatches": "attnpass.repair.empty_dispatches:EmptyDispatches",
     "attn-equal-ranks": "attnpass.repair.equal_ranks:EqualRanks",

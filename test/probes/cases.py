@@ -378,6 +378,14 @@ PROBES = {
         wanted=lambda: [np.float32([3, 4])],
     ),
     "choices among cases": _switch(),
+    "small numbers of f64 in f16": Probe(
+        modules.HALF_OF_DOUBLE,
+        "attn-double-halves",
+        beside="attn-small-halves",
+        flags=["--iree-input-demote-f64-to-f32=false"],
+        inputs=[np.array([1e-5, 2e-6, -3e-7, 2e-5])],
+        wanted=lambda: [np.array([1e-5, 2e-6, -3e-7, 2e-5], np.float16)],
+    ),
     "infinite numbers": Probe(
         modules.INFINITE,
         "attn-plain-tests",

@@ -718,6 +718,17 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xi32> {
 }
 """
 
+HALF_OF_DOUBLE = """
+func.func @main(%x: tensor<4xf64>) -> tensor<4xf16> {
+  %e = tensor.empty() : tensor<4xf16>
+  %r = linalg.map ins(%x : tensor<4xf64>) outs(%e : tensor<4xf16>) (%a: f64, %o: f16) {
+    %h = arith.truncf %a : f64 to f16
+    linalg.yield %h : f16
+  }
+  return %r : tensor<4xf16>
+}
+"""
+
 # A loop whose start is added to its result.
 LOOP_START = """
 func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
