@@ -77,6 +77,7 @@ class RepairFunctions(PassFamily):
     summary = "functions of numbers are written out"
     parts = (
         "attn-narrow-scalars",
+        "attn-plain-tests",
         "attn-signed-powers",
         "attn-safe-divisions",
         "attn-gelu-tanh",
@@ -187,6 +188,7 @@ class RepairKernels(PassFamily):
         "attn-natural-scores",
         "attn-wide-arithmetic",
         "attn-loop-carried",
+        "attn-loop-starts",
     )
 
 
@@ -224,7 +226,12 @@ class RepairLinks(PassFamily):
     summary = "CPUs: casts and maxima of 16 bits without functions that are wrong, or not there"
     phase = "executable-configurations"
     backends = ("llvm-cpu",)
-    parts = ("attn-integers-to-bf16", "attn-half-maxima", "attn-small-halves")
+    parts = (
+        "attn-integers-to-bf16",
+        "attn-half-maxima",
+        "attn-double-halves",
+        "attn-small-halves",
+    )
 
 
 class LowerCuda(PassFamily):

@@ -73,15 +73,15 @@ class RowsTimesWeights:
 
 def describe(op: ir.Operation) -> RowsTimesWeights | None:
     """The product that `op` is; None for another op, for factors that are not both of f32, f16 or
-    bf16, sums of other types than f32, that do not start at zero, and sizes that are known only at
-    run time."""
+    bf16, sums of other types than f32, that do not start at zero, single numbers, and sizes that
+    are known only at run time."""
     facts = read_contraction(op)
     if facts is None or not _has_types(op):
         return None
     if not all(isinstance(size, int) for size in facts.sizes):
         return None
     positions = (facts.left, facts.right, facts.result)
-    if any(None in dims for dims in positions) or len(facts.k) != 1:
+    if any(None in dims for dims in positions) or len(facts.k) != 1 or not facts.result:
         return None
     if element_number(below_views(op.operands[2], WHOLE)) != 0:
         return None

@@ -197,7 +197,7 @@ class PipelineHook:
         specs: UserSpecs,
     ) -> Callable[[ir.Operation], None]:
         def run(module: ir.Operation) -> None:
-            from ..ir import collect
+            from ..ir import collect, location_text
             from ..machines import check_backend, resolve_target
             from ..raising.decomposed import tell_what_is_missing
 
@@ -211,7 +211,11 @@ class PipelineHook:
                 tell_what_is_missing(module, self.report, raises)
             if self.has_entry is False and phase_index(phase) >= phase_index(HAL_PHASE):
                 # IREE says so itself, if it is not stopped here.
-                raise AttnError("no function is public and has a body: there is nothing to compile")
+                raise AttnError(
+                    "no function is public and has a body: there is nothing to compile; make one "
+                    "public",
+                    location_text(module.location),
+                )
             if stages:
                 target = resolve_target(module, self.target or None)
                 if self.target:

@@ -29,8 +29,14 @@ _INPUT_DIALECTS = {
 }
 _FUNCTIONS = frozenset(("func.func", "util.func"))
 _CALLS = frozenset(("func.call", "util.call"))
+# Ops that hold numbers, and where.
+_NUMBERS = {
+    **dict.fromkeys(("arith.constant", "torch.vtensor.literal", "stablehlo.constant"), "value"),
+    **{"flow.tensor.constant": "value", "util.global": "initial_value"},
+}
 _SAMPLER, _MODE, _CUBIC = "torch.aten.grid_sampler", 2, 2
 _CUBES = "PyTorch's own decomposition, which attnpass.torch.compile takes, writes them out"
+_ELIDED = "print the module without --mlir-elide-elementsattrs-if-larger, or keep its bytecode"
 _UPDATES = re.compile(r"scatter|_put|update|index_(?!select)|copy", re.IGNORECASE)
 # What a front end wrote is known by its first ops; modules may have 100,000.
 _LOOKED_AT = 1000
@@ -111,10 +117,11 @@ def updates_tensors(module: ir.Operation) -> bool:
 
 def check_ops(module: ir.Operation) -> None:
     """AttnError for an op that no dialect of IREE knows, with which IREE 3.13 crashes, for one that
-    it imports as another, and for a function that calls itself, which it inlines without end."""
+    it imports as another, for numbers that the text leaves out, and for a function that calls
+    itself, which it inlines without end."""
     from iree.compiler import ir
 
-    from ..ir import location_text, reached, walk
+    from ..ir import known_attribute, location_text, printed, reached, walk
     from ..ir.torch_ops import constant_number
 
     names: dict[str, bool] = {}
@@ -132,6 +139,10 @@ def check_ops(module: ir.Operation) -> None:
             return ir.WalkResult.INTERRUPT
         if name == _SAMPLER and constant_number(op.operands[_MODE]) == _CUBIC:
             refused = f"'{name}' takes cubic samples, and IREE's import bilinear ones: {_CUBES}"
+            inside = location_text(op.location)
+            return ir.WalkResult.INTERRUPT
+        if name in _NUMBERS and printed.is_elided(known_attribute(op, _NUMBERS[name])):
+            refused = f"the numbers of '{name}' are left out of the text: {_ELIDED}"
             inside = location_text(op.location)
             return ir.WalkResult.INTERRUPT
         if name in _FUNCTIONS:

@@ -195,6 +195,17 @@ def assumptions(case: object) -> dict[str, int]:
     return {word: int(value) for word, value in _ASSUMED.findall(str(case))}
 
 
+def is_elided(attribute: ir.Attribute | None) -> bool:
+    """Whether an attribute stands for numbers that were left out when it was printed."""
+    # Others have classes of their own, and may be long.
+    return type(attribute) is ir.Attribute and "<__elided__>" in str(attribute)
+
+
+def leaves_nan_out(op: ir.Operation) -> bool:
+    """Whether a reduction of vectors finds the largest or least of those that are numbers."""
+    return any(f"<{word}>" in str(op.attributes["kind"]) for word in ("maxnumf", "minnumf"))
+
+
 def is_shared(kind: object) -> bool:
     """Whether a memref type, or its memory space, is a GPU's shared memory."""
     return _SHARED in str(kind)

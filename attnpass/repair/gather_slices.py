@@ -74,11 +74,12 @@ def _has_gaps(piece: ir.Operation) -> bool:
 
 
 def _has_strides(piece: ir.Operation) -> bool:
-    """Whether neighbours along a slice's last dim may not be neighbours in what it is cut from: it
-    has a stride there, or one turn of the last dim of several."""
-    *_, stride = piece.attributes["static_strides"]
-    *_, size = piece.attributes["static_sizes"]
-    return stride != 1 or (size == 1 and sizes_of(piece.operands[0])[-1] != 1)
+    """Whether neighbours along a slice's last dim may not be neighbours in what it is cut from: of
+    the last dim there of more than one turn it takes every other turn, or one."""
+    wide = [dim for dim, size in enumerate(sizes_of(piece.operands[0])) if size != 1]
+    last = wide[-1] if wide else None
+    strides, sizes = piece.attributes["static_strides"], piece.attributes["static_sizes"]
+    return last is not None and (strides[last] != 1 or sizes[last] == 1)
 
 
 def _store(piece: ir.Operation) -> None:

@@ -19,6 +19,7 @@ from ..ir import (
     has_ancestor,
     is_float,
     is_narrow_float,
+    is_ranked_tensor,
     iterator_kinds,
     maps,
     sizes_of,
@@ -169,11 +170,12 @@ def _multiply_behind(
     )
     value, places = factor
     reads = [(total, tuple(result.index(loop) for loop in kept))]
-    if places:
+    is_tensor = is_ranked_tensor(value)
+    if is_tensor:
         reads.append((value, tuple(result.index(loop) for loop in places if loop is not None)))
 
     def multiplied(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
-        by = inner.cast_float(x[1] if places else value, wide)
+        by = inner.cast_float(x[1] if is_tensor else value, wide)
         return inner.cast_float(inner.mulf(x[0], by), narrow)
 
     op.results[0].replace_all_uses_with(build.computed(sizes, narrow, multiplied, *reads))

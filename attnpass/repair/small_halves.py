@@ -29,8 +29,8 @@ class SmallHalves(Pass):
     """Rounds what becomes f16 below 2^-14 by its bits, and computes in f16 by way of f32.
 
     An x86 CPU without F16C, as IREE's default is, has no cast to f16. The function that IREE 3.13
-    links for it makes 0 of what is no normal number of f16. Casts from f64 stay, and products that
-    are summed in f16.
+    links for it makes 0 of what is no normal number of f16. Casts from f64 are attn-double-halves';
+    products that are summed in f16 stay.
     """
 
     name = "attn-small-halves"

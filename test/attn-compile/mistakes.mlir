@@ -20,6 +20,7 @@
 // RUN: echo 'func.func @f() { "foo.bar"() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=OP
 // RUN: echo 'func.func @f(%x: !torch.vtensor<[1,1,4,4],f32>, %g: !torch.vtensor<[1,1,3,2],f32>) -> !torch.vtensor<[1,1,1,3],f32> { %2 = torch.constant.int 2 %0 = torch.constant.int 0 %no = torch.constant.bool false %r = torch.aten.grid_sampler %x, %g, %2, %0, %no : !torch.vtensor<[1,1,4,4],f32>, !torch.vtensor<[1,1,3,2],f32>, !torch.int, !torch.int, !torch.bool -> !torch.vtensor<[1,1,1,3],f32> return %r : !torch.vtensor<[1,1,1,3],f32> }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=CUBIC
 // RUN: echo 'func.func @f() { call @g() : () -> () return } func.func @g() { call @f() : () -> () return }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=ITSELF
+// RUN: echo 'func.func @f() -> tensor<2xf32> { %c = arith.constant dense_resource<__elided__> : tensor<2xf32> return %c : tensor<2xf32> }' | not attn-compile - %cpu -o %t 2>&1 | FileCheck %s --check-prefix=ELIDED
 // RUN: not attn-compile %s %cpu --attn-target=sm_9 -o %t 2>&1 | FileCheck %s --check-prefix=OLD
 // RUN: not attn-compile %s %cpu --attn-target=sm_90 -o %t 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: env TMPDIR=%t.no not attn-compile %s %cpu -o %t 2>&1 | FileCheck %s --check-prefix=TEMPORARY
@@ -42,7 +43,8 @@
 // CRASH: Unknown CUDA target 'gfx942'
 // CRASH: mistakes.mlir: error: IREE's compiler crashed (segmentation fault)
 // ONE: error: the output and the report cannot be one file
-// NOTHING: attn-compile: error: no function is public and has a body: there is nothing to compile
+// NOTHING: <stdin>:1:1: error: no function is public and has a body: there is nothing to compile; make one public
+// ELIDED: <stdin>:1:{{[0-9]+}}: error: the numbers of 'arith.constant' are left out of the text: print the module without
 // OP: <stdin>:1:18: error: 'foo.bar' is an op of no dialect that IREE knows
 // CUBIC: <stdin>:1:{{[0-9]+}}: error: 'torch.aten.grid_sampler' takes cubic samples, and IREE's import bilinear ones
 // ITSELF: <stdin>:1:18: error: 'f' calls itself, which IREE does not compile

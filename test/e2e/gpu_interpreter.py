@@ -693,6 +693,8 @@ class Machine:
 
     def _active_line(self, vector: ir.Value, buffer: Any, indices: Sequence[Any]) -> Any:
         """Where the elements of the active threads' vectors are, and whose they are."""
+        if not vector.type.shape:
+            return self._active_place(buffer, indices), self.thread[self.active]
         (size,) = vector.type.shape
         *far, near = (at[:, None] for at in self._active_place(buffer, indices))
         thread = self.thread[self.active][:, None]

@@ -143,3 +143,23 @@ func.func @narrow(%x: tensor<1024x512xf32>, %f: tensor<1024x512xf32>) -> tensor<
   return %p : tensor<1024x512xf32>
 }
 }
+
+// -----
+
+// A product of two vectors is one number.
+#depth = affine_map<(k) -> (k)>
+#none = affine_map<(k) -> ()>
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "znver4", native_vector_size = 64 : i64}>]> : !hal.device]} {
+util.global private @vector = #util.uninitialized : tensor<512xf32>
+
+// CHECK-LABEL: func.func @number(
+// CHECK-NOT: linalg.pack
+// CHECK: return
+func.func @number(%x: tensor<512xf32>, %f: tensor<f32>) -> tensor<f32> {
+  %w = util.global.load @vector : tensor<512xf32>
+  %zero = arith.constant 0.0 : f32
+  %i = linalg.fill ins(%zero : f32) outs(%f : tensor<f32>) -> tensor<f32>
+  %p = linalg.contract indexing_maps = [#depth, #depth, #none] ins(%x, %w : tensor<512xf32>, tensor<512xf32>) outs(%i : tensor<f32>) -> tensor<f32>
+  return %p : tensor<f32>
+}
+}

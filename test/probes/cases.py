@@ -252,6 +252,12 @@ def _condition() -> Probe:
     return Probe(modules.CONDITION, "attn-loop-carried", FAILED, **given)
 
 
+def _loop_start() -> Probe:
+    x = np.arange(4, dtype=np.float32)
+    given = {"inputs": [x], "wanted": lambda: [9 * x * x], "error": "circular dependency"}
+    return Probe(modules.LOOP_START, "attn-loop-starts", FAILED, **given)
+
+
 def _switch() -> Probe:
     x = np.arange(4, dtype=np.float32)
     given = {"inputs": [x, np.array(1, np.int32)], "wanted": lambda: [2 * x]}
@@ -372,6 +378,22 @@ PROBES = {
         wanted=lambda: [np.float32([3, 4])],
     ),
     "choices among cases": _switch(),
+    "small numbers of f64 in f16": Probe(
+        modules.HALF_OF_DOUBLE,
+        "attn-double-halves",
+        beside="attn-small-halves",
+        flags=["--iree-input-demote-f64-to-f32=false"],
+        inputs=[np.array([1e-5, 2e-6, -3e-7, 2e-5])],
+        wanted=lambda: [np.array([1e-5, 2e-6, -3e-7, 2e-5], np.float16)],
+    ),
+    "infinite numbers": Probe(
+        modules.INFINITE,
+        "attn-plain-tests",
+        FAILED,
+        inputs=[np.float32([1, np.inf, -np.inf, np.nan])],
+        wanted=lambda: [np.array([0, 1, 1, 0])],
+        error="math.isinf",
+    ),
     "loops of ONNX with a condition": _stopping_loop(),
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(
@@ -595,6 +617,7 @@ PROBES = {
     "arguments that are returned": _returned(),
     "writes in loops": _loop(),
     "loops that carry their condition": _condition(),
+    "starts of loops read behind them": _loop_start(),
     "writes of what is read in the same tensor": _moved_up(),
     "writes by indices of 32 bits": _narrow_indices(),
     "writes of JAX with batching dims": _sequences(),

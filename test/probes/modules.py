@@ -706,6 +706,46 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
 }
 """
 
+INFINITE = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xi32> {
+  %e = tensor.empty() : tensor<4xi32>
+  %r = linalg.map ins(%x : tensor<4xf32>) outs(%e : tensor<4xi32>) (%a: f32, %o: i32) {
+    %i = math.isinf %a : f32
+    %n = arith.extui %i : i1 to i32
+    linalg.yield %n : i32
+  }
+  return %r : tensor<4xi32>
+}
+"""
+
+HALF_OF_DOUBLE = """
+func.func @main(%x: tensor<4xf64>) -> tensor<4xf16> {
+  %e = tensor.empty() : tensor<4xf16>
+  %r = linalg.map ins(%x : tensor<4xf64>) outs(%e : tensor<4xf16>) (%a: f64, %o: f16) {
+    %h = arith.truncf %a : f64 to f16
+    linalg.yield %h : f16
+  }
+  return %r : tensor<4xf16>
+}
+"""
+
+# A loop whose start is added to its result.
+LOOP_START = """
+func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %x = linalg.map { arith.mulf } ins(%given, %given : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+  %y = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4xf32>) {
+    %b = linalg.map { arith.addf } ins(%a, %a : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+    scf.yield %b : tensor<4xf32>
+  }
+  %r = linalg.map { arith.addf } ins(%y, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+  return %r : tensor<4xf32>
+}
+"""
+
 # A slice with gaps, its last dim read from its end.
 REVERSED_SLICE = """
 func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf32> {

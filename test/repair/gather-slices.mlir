@@ -121,6 +121,28 @@ module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.execu
     } -> tensor<8xf32>
     return %r : tensor<8xf32>
   }
+
+  // One turn of the last dim that has several.
+  // CHECK-LABEL: func.func @cpu_unit(
+  // CHECK: %[[COLUMN:.*]] = tensor.extract_slice %arg0[0, 5, 0]
+  // CHECK: compute_barrier.start %[[COLUMN]]
+  // CHECK: tensor.extract_slice %arg0[2, 0, 0]
+  // CHECK-NOT: compute_barrier
+  func.func @cpu_unit(%x: tensor<8x7x1xi8>, %at: tensor<4xi32>) -> tensor<4xi8> {
+    %c0 = arith.constant 0 : index
+    %column = tensor.extract_slice %x[0, 5, 0] [8, 1, 1] [1, 1, 1] : tensor<8x7x1xi8> to tensor<8x1xi8>
+    %row = tensor.extract_slice %x[2, 0, 0] [1, 7, 1] [1, 1, 1] : tensor<8x7x1xi8> to tensor<7x1xi8>
+    %e = tensor.empty() : tensor<4xi8>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<4xi32>) outs(%e : tensor<4xi8>) {
+    ^bb0(%n: i32, %out: i8):
+      %i = arith.index_cast %n : i32 to index
+      %v = tensor.extract %column[%i, %c0] : tensor<8x1xi8>
+      %w = tensor.extract %row[%i, %c0] : tensor<7x1xi8>
+      %s = arith.addi %v, %w : i8
+      linalg.yield %s : i8
+    } -> tensor<4xi8>
+    return %r : tensor<4xi8>
+  }
 }
 
 // -----

@@ -57,6 +57,23 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
         } -> tensor<4x6xf32>
         return %r : tensor<4x6xf32>
       }
+      // A factor that is a tensor of one number.
+      // CHECK-LABEL: func.func @no_dims(
+      // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<3x40xf32>)
+      // CHECK: linalg.generic {{.*}} ins(%[[SUM]], %arg0 : tensor<3xf32>, tensor<f32>) outs(%{{.*}} : tensor<3xf32>)
+      // CHECK: arith.mulf
+      func.func @no_dims(%y: tensor<f32>, %x: tensor<3x40xf32>) -> tensor<3xf32> {
+        %zero = arith.constant 0.0 : f32
+        %e = tensor.empty() : tensor<3xf32>
+        %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3xf32>) -> tensor<3xf32>
+        %r = linalg.generic {indexing_maps = [affine_map<(m, k) -> ()>, affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>], iterator_types = ["parallel", "reduction"]} ins(%y, %x : tensor<f32>, tensor<3x40xf32>) outs(%f : tensor<3xf32>) {
+        ^bb0(%a: f32, %b: f32, %c: f32):
+          %p = arith.mulf %a, %b : f32
+          %s = arith.addf %c, %p : f32
+          linalg.yield %s : f32
+        } -> tensor<3xf32>
+        return %r : tensor<3xf32>
+      }
       // A sum from another number on.
       // CHECK-LABEL: func.func @from_one(
       // CHECK: linalg.generic

@@ -1,5 +1,5 @@
 // On GPUs what an elementwise op repeats of attention stands in memory, behind views and other
-// elementwise ops, too; run twice the pass adds nothing, and other targets stay.
+// elementwise ops, too; run twice the pass adds nothing, and targets without a rule stay.
 
 // RUN: attn-opt %s --attn-store-results --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-store-results --split-input-file > %t.1 && attn-opt %s --attn-store-results --attn-store-results --split-input-file > %t.2 && diff %t.1 %t.2
@@ -122,4 +122,41 @@ func.func @elsewhere(%q: tensor<8x16xf32>) -> tensor<3x8x16xf32> {
   %f = tensor.empty() : tensor<3x8x16xf32>
   %g = linalg.broadcast ins(%r : tensor<8x16xf32>) outs(%f : tensor<3x8x16xf32>) dimensions = [0]
   return %g : tensor<3x8x16xf32>
+}
+
+// -----
+
+// On CPUs a repeat stays, and what takes elements by index, or reads rows that were, is in a kernel
+// of its own.
+module attributes {hal.device.targets = [#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device]} {
+  // CHECK-LABEL: func.func @by_index(
+  // CHECK: %[[R:.*]] = iree_linalg_ext.attention
+  // CHECK: linalg.broadcast ins(%[[R]]
+  // CHECK: linalg.generic {{.*}} ins(%arg2
+  // CHECK: tensor.extract
+  // CHECK: %[[OWN:.*]] = iree_tensor_ext.compute_barrier.start %[[R]]
+  // CHECK: linalg.generic {{.*}} ins(%[[OWN]], %{{.*}} : tensor<8x16xf32>, tensor<8x16xf32>)
+  func.func @by_index(%q: tensor<8x16xf32>, %x: tensor<9x16xf32>, %ids: tensor<8xi32>) -> (tensor<3x8x16xf32>, tensor<8x16xf32>) {
+    %scale = arith.constant 0.25 : f32
+    %e = tensor.empty() : tensor<8x16xf32>
+    %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(m, n, k1, k2) -> (m, k1)>, affine_map<(m, n, k1, k2) -> (k2, k1)>, affine_map<(m, n, k1, k2) -> (k2, n)>, affine_map<(m, n, k1, k2) -> ()>, affine_map<(m, n, k1, k2) -> (m, n)>]> ins(%q, %q, %q, %scale : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, f32) outs(%e : tensor<8x16xf32>) {
+      ^bb0(%y: f32):
+        iree_linalg_ext.yield %y : f32
+    } -> tensor<8x16xf32>
+    %f = tensor.empty() : tensor<3x8x16xf32>
+    %g = linalg.broadcast ins(%r : tensor<8x16xf32>) outs(%f : tensor<3x8x16xf32>) dimensions = [0]
+    %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%ids : tensor<8xi32>) outs(%e : tensor<8x16xf32>) {
+    ^bb0(%n: i32, %out: f32):
+      %i = arith.index_cast %n : i32 to index
+      %j = linalg.index 1 : index
+      %v = tensor.extract %x[%i, %j] : tensor<9x16xf32>
+      linalg.yield %v : f32
+    } -> tensor<8x16xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%r, %t : tensor<8x16xf32>, tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+    ^bb0(%u: f32, %v: f32, %out: f32):
+      %w = arith.addf %u, %v : f32
+      linalg.yield %w : f32
+    } -> tensor<8x16xf32>
+    return %g, %s : tensor<3x8x16xf32>, tensor<8x16xf32>
+  }
 }

@@ -11,6 +11,7 @@ from helpers import compile_text, run_module
 from interpreter import interpret
 from iree.compiler import ir
 
+from attnpass import Report
 from attnpass.ir import sizes_of
 from attnpass.layout.commit import Committer
 from attnpass.layout.layout import permuted
@@ -186,3 +187,31 @@ def test_several_indices() -> None:
         got = run_module(program, [source, indices], f"f{number}")
         wanted = source[tuple(columns[places.index(dim)] for dim in range(len(sizes)))]
         np.testing.assert_array_equal(got, wanted, str(BY_SEVERAL[number]))
+
+
+COLUMN = """
+func.func @main(%x: tensor<8x7x1xi1>, %at: tensor<4xi8>) -> tensor<4x1xi1> {
+  %column = tensor.extract_slice %x[0, 5, 0] [8, 1, 1] [1, 1, 1]
+      : tensor<8x7x1xi1> to tensor<8x1xi1>
+  %e = tensor.empty() : tensor<4x1xi1>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%at : tensor<4xi8>) outs(%e : tensor<4x1xi1>) {
+  ^bb0(%n: i8, %out: i1):
+    %i = arith.index_cast %n : i8 to index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %column[%i, %j] : tensor<8x1xi1>
+    linalg.yield %v : i1
+  } -> tensor<4x1xi1>
+  return %r : tensor<4x1xi1>
+}
+"""
+
+
+def test_rows_of_a_column() -> None:
+    """Whose neighbours lie apart, with a dim of one turn behind."""
+    x = np.random.default_rng(0).random((8, 7, 1)) < 0.5
+    at, report = np.array([6, 0, 3, 7], np.int8), Report()
+    got = run_module(compile_text(COLUMN, mode="cost", report=report), [x, at])
+    np.testing.assert_array_equal(got.astype(bool), x[at, 5])
+    assert not report.events

@@ -57,13 +57,14 @@ def test_summed_dims_of_size_one(seed: int) -> None:
     assert error_of(dims, given, extents=extents) < 1e-6
 
 
-# Of letters: a, b and c are summed over.
+# Of letters: those that the result has not are summed over.
 PRODUCTS = {
     "in_two_orders": ("axbm", "yba", "xym"),
     "behind_other_dims": ("axb", "yab", "xy"),
     "of_three": ("caxb", "bcay", "xy"),
     "of_one_factor": ("axb", "by", "xy"),
     "of_either_factor": ("axb", "bcy", "xy"),
+    "by_one_number": ("", "xbm", "x"),
 }
 
 
@@ -76,7 +77,8 @@ def test_products_over_several_dims(name: str) -> None:
     module = lowered(product(left, right, out, sizes), CUDA, report=report)
     lower_vectors(module)
     x, y = (
-        numbers.standard_normal([sizes[dim] for dim in one], np.float32) for one in (left, right)
+        np.asarray(numbers.standard_normal([sizes[dim] for dim in one]), np.float32)
+        for one in (left, right)
     )
     (got,) = run_gpu_module(module, [x, y])
     assert rel_error(got, np.einsum(f"{left},{right}->{out}", x.astype(np.float64), y)) < 1e-6
@@ -99,9 +101,10 @@ def test_products_of_halves_over_two_dims_that_fill_no_tile() -> None:
 def product(left: str, right: str, out: str, sizes: dict[str, int], kind: str = "f32") -> str:
     """A program of one product of factors of a type, with sums in f32."""
     loops = "".join(dict.fromkeys(out + left + right))
-    shapes = ["x".join(str(sizes[dim]) for dim in one) for one in (left, right, out)]
-    types = zip(shapes, (kind, kind, "f32"), strict=True)
-    x, y, o = (f"tensor<{shape}x{element}>" for shape, element in types)
+    types = zip((left, right, out), (kind, kind, "f32"), strict=True)
+    x, y, o = (
+        f"tensor<{'x'.join([*(str(sizes[dim]) for dim in one), each])}>" for one, each in types
+    )
     widened = [
         f"%{name}w = arith.extf %{name} : {kind} to f32" if kind != "f32" else "" for name in "pq"
     ]

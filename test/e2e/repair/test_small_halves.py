@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import CPU, MAPS, rel_error, run_module
+from helpers import CPU, MAPS, compile_text, rel_error, run_module, runs_here
 
 import attnpass
 
@@ -70,3 +70,33 @@ def test_small_values_of_attention() -> None:
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     wanted = weights / weights.sum(-1, keepdims=True) @ v
     assert rel_error(run_module(program, given), wanted) < 5e-3
+
+
+@pytest.mark.parametrize("cpu", ["generic", "haswell"])
+def test_halves_of_doubles(cpu: str) -> None:
+    """Rounded once, also where f32 would round to what is halfway between two of them."""
+    if not runs_here(cpu):
+        pytest.skip(f"needs a {cpu}")
+    text = """
+    func.func @main(%x: tensor<?xf64>) -> tensor<?xf16> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %x, %zero : tensor<?xf64>
+      %e = tensor.empty(%n) : tensor<?xf16>
+      %r = linalg.map ins(%x : tensor<?xf64>) outs(%e : tensor<?xf16>) (%a: f64, %o: f16) {
+        %h = arith.truncf %a : f64 to f16
+        linalg.yield %h : f16
+      }
+      return %r : tensor<?xf16>
+    }"""
+    flags = [f"--iree-llvmcpu-target-cpu={cpu}", "--iree-input-demote-f64-to-f32=false"]
+    halfway = np.concatenate([(np.arange(60) + 0.5) * 2.0**-24, 1 + (np.arange(9) + 0.5) / 1024])
+    near = [halfway * (1 + sign * 2.0**-40) for sign in (-1, 0, 1)]
+    rest = [0.0, 1e-310, 1e-40, 3e-8, 1.0, 65519.99, 65520, 1e9, 1e300, np.inf, np.nan]
+    x = np.concatenate([*near, rest])
+    x = np.concatenate([x, -x])
+    with np.errstate(over="ignore"):
+        wanted = x.astype(np.float16)
+    got = run_module(compile_text(text, mode="cost", flags=flags), [x])
+    number = ~np.isnan(x)
+    np.testing.assert_array_equal(got.view(np.uint16)[number], wanted.view(np.uint16)[number])
+    assert np.isnan(got[~number]).all()
