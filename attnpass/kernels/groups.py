@@ -3,7 +3,7 @@
 Where there is no op for them all weights multiply all rows, and a row keeps the product of its own
 group: `sum over groups of select(group of the row == group, rows * weights of the group, 0)`. The
 group of a row is the number of `ends` of groups that do not lie behind it; rows behind the last end
-are 0. `torch._grouped_mm` comes as this (torch/recipes.py).
+are 0. `torch._grouped_mm` comes as this (torch/recipes/products.py).
 """
 
 from __future__ import annotations
