@@ -331,17 +331,18 @@ class OpPass(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from .ir import collect, erase_dead, erase_unused, is_used
-        from .report.ops import op_of
+        from .report.ops import Dispatches, op_of
 
         if self.backends and not self.is_for(module):
             return False
         changed: list[ir.Operation] = []
-        found = collect(module, self.wanted, bodies=self.in_bodies)
+        found, dispatches = collect(module, self.wanted, bodies=self.in_bodies), Dispatches()
         for op in reversed(found) if self.backwards else found:
-            about = op_of(op, self.kind)
+            about = op_of(op, self.kind, dispatches)
             if said := self.change(op):
                 context.report.record(about, self.what, said)
                 changed.append(op)
+                dispatches = Dispatches()
         if self.erases:
             # Users first: what only they read is not in use then.
             unused = (op for op in reversed(changed) if not any(map(is_used, op.results)))
