@@ -90,6 +90,7 @@ REGISTRY: dict[str, str] = {
     "attn-keep-tiles": "attnpass.gpu.keep_tiles:KeepTiles",
     "attn-kept-nans": "attnpass.repair.kept_nans:KeptNans",
     "attn-kept-stores": "attnpass.repair.kept_stores:KeptStores",
+    "attn-known-ops": "attnpass.repair.known_ops:KnownOps",
     "attn-launch-constants": "attnpass.forms.launch_constants:LaunchConstants",
     "attn-link-constants": "attnpass.repair.link_constants:LinkConstants",
     "attn-linked-functions": "attnpass.repair.linked_functions:LinkedFunctions",
@@ -167,7 +168,6 @@ REGISTRY: dict[str, str] = {
     "attn-store-sums": "attnpass.repair.store_sums:StoreSums",
     "attn-store-vectors": "attnpass.repair.store_vectors:StoreVectors",
     "attn-sum-scans": "attnpass.gpu.sum_scans:SumScans",
-    "attn-tensor-and": "attnpass.repair.tensor_and:TensorAnd",
     "attn-tile-dynamic": "attnpass.gpu.fit_tiles.fit_tiles:TileDynamic",
     "attn-tile-products": "attnpass.gpu.tile_products:TileProducts",
     "attn-tiled-sums": "attnpass.repair.tiled_sums:TiledSums",
@@ -183,9 +183,20 @@ REGISTRY: dict[str, str] = {
     "attn-whole-sums": "attnpass.repair.whole_sums:WholeSums",
     "attn-wide-arithmetic": "attnpass.repair.wide_arithmetic:WideArithmetic",
     "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
-    "attn-wide-sums": "attnpass.repair.wide_sums:WideSums",
+    "attn-wide-imports": "attnpass.repair.wide_imports:WideImports",
     "attn-widen": "attnpass.gpu.widen:Widen",
 }
+
+# Names that passes had, for one release, and what they are called now.
+FORMER_NAMES = {
+    "attn-tensor-and": "attn-known-ops",
+    "attn-wide-sums": "attn-wide-imports",
+}
+
+
+def now_called(name: str) -> str:
+    """The name that a pass has, by that or by one that it had."""
+    return FORMER_NAMES.get(name, name)
 
 
 @dataclass
@@ -323,17 +334,18 @@ class OpPass(Pass):
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         from .ir import collect, erase_dead, erase_unused, is_used
-        from .report.ops import op_of
+        from .report.ops import Dispatches, op_of
 
         if self.backends and not self.is_for(module):
             return False
         changed: list[ir.Operation] = []
-        found = collect(module, self.wanted, bodies=self.in_bodies)
+        found, dispatches = collect(module, self.wanted, bodies=self.in_bodies), Dispatches()
         for op in reversed(found) if self.backwards else found:
-            about = op_of(op, self.kind)
+            about = op_of(op, self.kind, dispatches)
             if said := self.change(op):
                 context.report.record(about, self.what, said)
                 changed.append(op)
+                dispatches = Dispatches()
         if self.erases:
             # Users first: what only they read is not in use then.
             unused = (op for op in reversed(changed) if not any(map(is_used, op.results)))
@@ -363,6 +375,7 @@ class PassFamily(Pass):
         """The names of these parts, or of all if none is named, in the order in which they run.
         Raises PipelineError for a word that is no part."""
         words = [name.removeprefix(PREFIX) for name in cls.parts]
+        only = [now_called(PREFIX + word).removeprefix(PREFIX) for word in only]
         if unknown := [word for word in only if word not in words]:
             raise PipelineError(
                 f"pass '{cls.name}': '{unknown[0]}' is not a value of option 'only' "
@@ -396,8 +409,9 @@ def pass_names() -> list[str]:
 
 
 def load_pass(name: str) -> type[Pass]:
-    """The pass class of this name; PipelineError if there is none, PluginError where that of a
-    plugin is none."""
+    """The pass class of this name, or that had it; PipelineError if there is none, PluginError
+    where that of a plugin is none."""
+    name = now_called(name)
     entry = _entries().get(name)
     if entry is None:
         import difflib

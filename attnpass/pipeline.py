@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from .errors import PipelineError
 from .families import FAMILIES
-from .passes import PREFIX, Pass, load_pass, plugin_names
+from .passes import PREFIX, Pass, load_pass, now_called, plugin_names
 
 Options = TypeVar("Options")
 MODES = ("cost", "always", "never")
@@ -255,7 +255,7 @@ def steps(chosen: PipelineOptions) -> list[Step]:
     """
     found = list(STEPS)
     for name in plugin_names():
-        after = load_pass(name).after
+        after = now_called(load_pass(name).after)
         if after:
             places = [place for place, step in enumerate(found) if _is(step, after)]
             if not places:

@@ -243,7 +243,7 @@ def _verify(module: ir.Operation, name: str) -> None:
         raise mlir_error(error, f"pass '{name}' left invalid IR", name) from None
 
 
-def mlir_error(error: Exception, what: str, name: str = "") -> PassError:
+def mlir_error(error: Exception, what: str, name: str) -> PassError:
     """An error of the bindings as one of ours: the first diagnostic and its location.
 
     A context that emits its diagnostics has told them already: then `what` stands alone.

@@ -92,10 +92,10 @@ class Results:
 
     def write(self, path: Path) -> None:
         """One line a row, so that files and their differences can be read."""
-        cases = {name: self.cases[name] for name in self.cases}
         lines = [f' "bench": {_json(self.bench)}', f' "about": {_json(self.about)}']
-        if cases:
-            listed = ",\n".join(f"  {_json(name)}: {_json(one)}" for name, one in cases.items())
+        if self.cases:
+            pairs = self.cases.items()
+            listed = ",\n".join(f"  {_json(name)}: {_json(one)}" for name, one in pairs)
             lines.append(f' "cases": {{\n{listed}\n }}')
         listed = ",\n".join(f"  {_json(one)}" for one in self.rows)
         lines.append(f' "rows": [\n{listed}\n ]')

@@ -95,20 +95,18 @@ def _fitting(call: Callable[[str], Any]) -> str:
 # calls
 
 
-def seconds_of(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    start = clock()
+def seconds_of(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
     call()
-    return clock() - start
+    return time.perf_counter() - start
 
 
-def call_seconds(
-    calls: Mapping[Name, Callable[[], Any]], rounds: int = 5, seconds: float = 0.03
-) -> dict[Name, float]:
+def call_seconds(calls: Mapping[Name, Callable[[], Any]], rounds: int = 5) -> dict[Name, float]:
     """Seconds of a call of each name, which waits for its end: the least median of `rounds`, in
-    which the names take turns, of as many calls as `seconds` take, 1 to 20 of them."""
+    which the names take turns, of as many calls as take 30 ms, 1 to 20 of them."""
     least: dict[Name, float] = {}
     for name in [*calls, *in_turns(list(calls), rounds)]:
-        count = 2 if name not in least else min(20, max(1, int(seconds / least[name])))
+        count = 2 if name not in least else min(20, max(1, int(0.03 / least[name])))
         median = statistics.median(seconds_of(calls[name]) for _ in range(count))
         least[name] = min(median, least.get(name, median))
     return least

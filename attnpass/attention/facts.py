@@ -286,7 +286,7 @@ def tell_apart(module: ir.Operation) -> None:
 def describe(op: ir.Operation) -> AttentionFacts:
     """Facts of one attention op; AttnError if it is not one that can be understood."""
     why = _no_tensors(op)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if why or positions is None:
         why = why or "an indexing map is no projected permutation"
         raise AttnError(f"{op.name}: {why}", location_text(op.location))
@@ -294,7 +294,7 @@ def describe(op: ir.Operation) -> AttentionFacts:
     num_inputs = len(op.operands) - num_results
     outputs = ("output", "max", "sum")[:num_results]
     names = ("query", "key", "value", "scale", "mask")[:num_inputs] + outputs
-    num_dims = maps.num_dims(op.attributes["indexing_maps"])
+    num_dims = maps.loop_count(op)
     of = {
         name: frozenset(dim for dim in dims if dim is not None)
         for name, dims in zip(names, positions, strict=True)

@@ -124,7 +124,7 @@ def _dims_read(
     loops are parallel and it reads each of `operands`, which have these dims, once and whole."""
     if op.name != "linalg.generic" or len(op.results) != 1:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     inputs = list(op.operands)
     if positions is None or any(inputs.count(operand) != 1 for operand in operands):
         return None

@@ -73,7 +73,7 @@ def _only_widens(op: ir.Operation) -> bool:
         return False
     in_place = tuple(range(len(ranked_shape(op.results[0]))))
     return (
-        maps.positions_of(op.attributes["indexing_maps"]) == (in_place, in_place)
+        maps.positions(op) == (in_place, in_place)
         and body_names(op) == ["arith.extf", "linalg.yield"]
         and body_ops(op)[0].operands[0] == body_of(op).arguments[0]
     )

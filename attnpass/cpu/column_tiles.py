@@ -84,7 +84,7 @@ def _is_elementwise(op: ir.Operation, made: Sequence[ir.Value]) -> bool:
     in memory for that element, for its column or for all."""
     if op.name != "linalg.generic" or len(op.results) != 1 or reduces(op) or index_ops(op):
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     arguments = body_of(op).arguments
     sizes = static_sizes(op.results[0])
     if positions is None or positions[-1] != tuple(range(len(sizes))):
@@ -128,7 +128,7 @@ def _reads_by_row(op: ir.Operation | None) -> bool:
     """Whether an op is a generic that repeats or reads numbers for all columns of a row."""
     if op is None or op.name != "linalg.generic" or reduces(op):
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return False
     last = positions[-1][-1]
@@ -142,7 +142,7 @@ def _has_shape_of(value: ir.Value, other: ir.Value) -> bool:
 def on_tiles(op: ir.Operation, found: Mapping[ir.Value, ir.Value], width: int) -> ir.Value:
     """An elementwise op on tiles of columns; `found` has what stands for values there."""
     build = Builder(op)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     assert positions is not None
     reads: list[Read] = []
     for value, dims in zip(list(op.operands)[:-1], positions, strict=False):

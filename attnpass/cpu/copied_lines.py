@@ -39,7 +39,7 @@ def copies_lines(function: ir.Operation) -> bool:
     ops = collect(function, lambda op: bool(iterator_kinds(op)), bodies=False)
     if len(ops) != 1 or not is_elementwise(ops[0]) or body_names(ops[0]) != ["linalg.yield"]:
         return False
-    positions = maps.positions_of(ops[0].attributes["indexing_maps"])
+    positions = maps.positions(ops[0])
     kind = element_type(ops[0].results[0])
     if positions is None or len(positions) != 2 or None in positions[1]:
         return False
@@ -60,7 +60,7 @@ def _step(width: int | None) -> int:
 def lower_copies(function: ir.Operation, target: str, lanes: int) -> Refusal | None:
     """Lowers such a kernel; why IREE cannot, with the kernel in any state."""
     (op,) = collect(function, is_elementwise, bodies=False)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     assert positions is not None, "copies_lines has read them"
     if CONFIGURATION in op.attributes:
         order_loops(op, positions, [dim or 0 for dim in positions[1]])

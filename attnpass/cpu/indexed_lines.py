@@ -49,7 +49,7 @@ def _takes_lines(op: ir.Operation) -> bool:
     nothing to do with that dim."""
     if not takes_by_index(op) or op.name != "linalg.generic" or len(op.results) != 1:
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or len(positions[-1]) < 2 or not ranked_shape(op.results[0])[-1]:
         return False
     line = positions[-1][-1]
@@ -72,7 +72,7 @@ def sum_line_by_line(function: ir.Operation) -> None:
     for op in filter(_takes_lines, _structured(function)):
         if CONFIGURATION in op.attributes and reduces(op):
             loops = len(iterator_kinds(op))
-            found = maps.positions_of(op.attributes["indexing_maps"])
+            found = maps.positions(op)
             assert found is not None, "_takes_lines has read them"
             line = found[-1][-1]
             order_loops(op, found, [*(loop for loop in range(loops) if loop != line), line or 0])

@@ -21,7 +21,7 @@ def square_steps(function: ir.Operation, lanes: int) -> bool:
     if len(ops) != 1 or not is_elementwise(ops[0]):
         return False
     (op,) = ops
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     step = printed.numbers(op.attributes[CONFIGURATION], _STEP)
     if positions is None or len(op.results) != 1 or not step:
         return False

@@ -102,7 +102,7 @@ def _width(op: ir.Operation) -> int:
     *others, step = printed.numbers(config, _SUMMED if reduces(op) else _COLUMNS) or [0]
     if not step:
         return 1 if all(printed.numbers(config, _ROWS)) else 0
-    positions, last = maps.positions_of(op.attributes["indexing_maps"]), len(kinds) - 1
+    positions, last = maps.positions(op), len(kinds) - 1
     if positions is None or any(others) or any(last in dims[:-1] for dims in positions):
         return 0
     read = zip(op.operands, positions, strict=True)

@@ -9,6 +9,8 @@ once, two elements of the depth, as they lie in memory, stand where one of f32 d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from ..ir import Builder, element_bytes, element_type
@@ -93,11 +95,22 @@ class TallLoops(ProductLoops):
         """What stands in lanes for elements of the depth that were read side by side."""
         return v.wide(read) if self.tiles.together == 1 else v.bits_in_f32(read)
 
+    def line(
+        self, v: Vectors, tensor: ir.Value, place: Sequence[ir.Value], dim: int, count: int
+    ) -> ir.Value:
+        """What stands in `count` lanes for elements of the depth, a tensor's `dim`, from a place
+        on."""
+        if self.tiles.together == 1:
+            return read_line(v, tensor, place, dim, count)
+        read = v.read(tensor, place, [dim], [count * self.tiles.together], [True])
+        return self.in_lanes(v, read)
+
     def turn(self, v: Vectors, first: ir.Value, at: ir.Value, count: int) -> list[ir.Value]:
         """Packs `count` lines of the depth, whose elements lie side by side, of all columns."""
         product, operand, lanes = self.product, self.product.weights, self.tiles.lanes
         dims = [self.dim(operand, product.column), self.dim(operand, product.depth)]
         depth, wide = self.depth_of(v, first, at), count * self.tiles.together
+        weights = self.op.operands[operand]
         for column in self.vectors(v):
             columns = [self.inside(v, v.at(column, i)) for i in range(lanes)]
             places = [
@@ -105,18 +118,10 @@ class TallLoops(ProductLoops):
                 for each in columns
             ]
             if product.codes is None and self.most is None:
-                tensor = self.op.operands[operand]
-                tile = self.in_lanes(
-                    v, v.read(tensor, places[0], dims, [lanes, wide], [True, True])
-                )
-            elif self.tiles.together > 1:
-                tensor = self.op.operands[operand]
-                read = (v.read(tensor, each, dims[1:], [wide], [True]) for each in places)
-                tile = v.stack([self.in_lanes(v, line) for line in read])
+                read = v.read(weights, places[0], dims, [lanes, wide], [True, True])
+                tile = self.in_lanes(v, read)
             else:
-                tensor = self.op.operands[operand]
-                lines = [read_line(v, tensor, each, dims[1], count) for each in places]
-                tile = v.stack(lines)
+                tile = v.stack([self.line(v, weights, each, dims[1], count) for each in places])
             tile = v.transposed(tile)
             for i in range(count):
                 v.store(v.row(tile, i), self.packed, v.at(at, i), column)
@@ -230,15 +235,14 @@ class TallLoops(ProductLoops):
     def widen(self, v: Vectors, first: ir.Value, count: int, lines: list[ir.Value]) -> None:
         """Puts a block's elements of some rows where they are read, as weights are packed."""
         product, tensor = self.product, self.op.operands[self.product.rows]
-        dims, given = [self.dim(product.rows, product.depth)], self.given
+        dim, given = self.dim(product.rows, product.depth), self.given
         assert given is not None
 
         def some(v: Vectors, at: ir.Value, _: list[ir.Value], width: int) -> list[ir.Value]:
             depth = self.depth_of(v, first, at)
             for i, line in enumerate(lines):
                 place = self.place(v, product.rows, {product.row: line, product.depth: depth})
-                read = v.read(tensor, place, dims, [width * self.tiles.together], [True])
-                v.store(self.in_lanes(v, read), given, v.number(i), at)
+                v.store(self.line(v, tensor, place, dim, width), given, v.number(i), at)
             return []
 
         v.in_chunks(count // self.tiles.together, self.tiles.lanes, [], some)

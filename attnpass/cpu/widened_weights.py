@@ -44,7 +44,7 @@ def _split(op: ir.Operation) -> bool:
     product = None if added is None else defining_op(added)
     if product is None or product.name != "arith.mulf":
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return False
     arguments = list(body_of(op).arguments)
@@ -80,7 +80,7 @@ def _write(
     whole: maps.Positions,
 ) -> None:
     build, operands, arguments = Builder(op), list(op.operands), list(body_of(op).arguments)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     assert positions is not None
     source = next(place for place in read if positions[place] == whole)
 

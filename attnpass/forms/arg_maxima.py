@@ -176,7 +176,7 @@ def _reduced(op: ir.Operation) -> ComparedRows | None:
     kinds = iterator_kinds(op)
     if op.name != "linalg.generic" or kinds.count("reduction") != 1 or len(op.operands) > 4:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or {*positions[0]} != {*range(len(kinds))}:
         return None
     (*_, read), (*_, order, same) = positions[:-2], positions

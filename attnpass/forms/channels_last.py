@@ -110,7 +110,7 @@ def _chosen(module: ir.Operation, last: Mapping[ir.Value, ir.Value]) -> list[ir.
 def _images(op: ir.Operation) -> list[ir.Value]:
     """What an elementwise op reads at the places that it writes to; none where it reads pixels
     otherwise, or fewer than two dims of them."""
-    *read, written = maps.positions_of(op.attributes["indexing_maps"]) or ((),)
+    *read, written = maps.positions(op) or ((),)
     rank = len(written)
     is_plain = all(inner.name.startswith(_PLAIN) for inner in body_ops(op))
     if rank < 4 or written != (*range(rank),) or not is_plain:
@@ -135,7 +135,7 @@ def _turn(op: ir.Operation, last: dict[ir.Value, ir.Value]) -> None:
     # Where each loop stands now.
     loops: dict[int | None, int | None] = {None: None}
     loops |= {dim: at for at, dim in enumerate(place)}
-    *read, written = maps.positions_of(op.attributes["indexing_maps"]) or ((),)
+    *read, written = maps.positions(op) or ((),)
     reads = [
         (last[value], written) if dims == written else (value, tuple(loops[dim] for dim in dims))
         for value, dims in zip(op.operands, read, strict=False)

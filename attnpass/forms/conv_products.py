@@ -276,7 +276,7 @@ def _below_pads(value: ir.Value) -> ir.Value:
 def _is_rounding(op: ir.Operation) -> bool:
     if not is_elementwise(op) or body_names(op) != ["arith.truncf", "linalg.yield"]:
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     return positions is not None and all(one == tuple(range(len(one))) for one in positions)
 
 

@@ -132,7 +132,7 @@ def _cut_readers(value: ir.Value, cuts: Mapping[int, _Cut]) -> None:
         read = [(at, known[one]) for at, one in enumerate(op.operands) if one in known]
         if not read or op.name != "linalg.generic" or len(op.results) != 1 or index_ops(op):
             continue
-        positions = maps.positions_of(op.attributes["indexing_maps"])
+        positions = maps.positions(op)
         if positions is None:
             continue
         loops = {positions[at][dim]: cut for at, each in read for dim, cut in each.items()}

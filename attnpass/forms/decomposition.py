@@ -50,7 +50,7 @@ def describe_any(op: ir.Operation) -> AttentionFacts:
     be empty, and rows or V's own dims missing from the result. AttnError where maps are no
     projected permutations, or operands no tensors."""
     place = location_text(op.location)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         raise AttnError(f"{op.name}: an indexing map is no projected permutation", place)
     if not len(op.results):
@@ -58,7 +58,7 @@ def describe_any(op: ir.Operation) -> AttentionFacts:
     inputs = len(op.operands) - len(op.results)
     names = ("query", "key", "value", "scale", "mask")[:inputs]
     names += ("output", "max", "sum")[: len(op.results)]
-    dims = maps.num_dims(op.attributes["indexing_maps"])
+    dims = maps.loop_count(op)
     query, key, value, output = (set(positions[i]) for i in (0, 1, 2, inputs))
     groups: dict[str, tuple[int, ...]] = {"batch": (), "m": (), "k1": (), "k2": (), "n": ()}
     for dim in range(dims):

@@ -51,7 +51,7 @@ def runs_of(sizes: Sequence[Size], dim: int, kept: Size, again: bool = False) ->
 
 
 def order_of_few(
-    build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs, again: bool = False
+    build: Builder, value: ir.Value, dim: int, kept: int, runs: Runs, again: bool
 ) -> ir.Value:
     """For each of the `kept` first places of rows along `dim`, the largest number first and NaN in
     front of all, where in the row (i32) the number stands; equal ones in their order. Numbers are

@@ -104,7 +104,7 @@ def _is_cast_for_loop(op: ir.Operation) -> bool:
     if op.name != "linalg.generic" or len(op.operands) != 2 or not has_one_use(op.results[0]):
         return False
     (reader,) = users(op.results[0])
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     casts = set(body_names(op)) <= {"arith.extf", "linalg.yield"} and read_elementwise(op)
     if not casts or not positions or positions[0] != tuple(range(len(positions[1]))):
         return False
@@ -169,7 +169,7 @@ def _masks_bits(loop: ir.Operation) -> bool:
 def _divided(loop: ir.Operation) -> Iterator[tuple[int, int]]:
     """Each dim whose index the body divides by a number that is known to divide the size of all
     that is read along it, with that number."""
-    positions = maps.positions_of(loop.attributes["indexing_maps"])
+    positions = maps.positions(loop)
     assert positions is not None
     for index in index_ops(loop):
         dim = index_dim(index)
@@ -239,7 +239,7 @@ def _divisor(op: ir.Operation, index: ir.Operation) -> int | None:
 def _split(loop: ir.Operation, dim: int, by: int) -> ir.Operation:
     """The loop again, with `dim` as two: its index divided by `by`, and the rest."""
     build = Builder(loop)
-    positions = maps.positions_of(loop.attributes["indexing_maps"])
+    positions = maps.positions(loop)
     assert positions is not None
     count = len(iterator_kinds(loop))
     _name_digits(loop, dim, by, count)

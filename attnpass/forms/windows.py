@@ -190,6 +190,6 @@ def _is_of_one(op: ir.Operation) -> bool:
     """Whether an op makes each element of that of one tensor at the same place."""
     if op.name != "linalg.generic" or not is_elementwise(op) or len(op.operands) != 2:
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     same = positions is not None and all(one == tuple(range(len(one))) for one in positions)
     return same and all(one.name.startswith(("arith.", "math.")) for one in body_ops(op)[:-1])

@@ -42,11 +42,8 @@ class ComputedElements:
         total = math.prod(counts)
 
         def body(build: LaneLoops) -> None:
-            place = build.add(build.times(build.workgroup, THREADS), build.thread)
-            whole = total % THREADS == 0
-            found = build.split(
-                place if whole else build.least(place, build.number(total - 1)), counts
-            )
+            place = build.first(THREADS)
+            found = build.split(build.within(place, total, THREADS), counts)
             found[self.shared] = build.times(found[self.shared], self.count)
             made = []
             for at in range(self.count):
@@ -54,7 +51,7 @@ class ComputedElements:
                 indices[self.shared] = build.add(found[self.shared], build.number(at))
                 value = lane_bodies.made(self.op, build, dict(enumerate(indices)), {})
                 made.append((indices, value))
-            inside = None if whole else build.below(place, total)
+            inside = build.is_within(place, total, THREADS)
             for indices, value in made:
                 build.store(value, self.written, indices, inside)
 

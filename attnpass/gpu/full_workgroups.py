@@ -120,7 +120,7 @@ def _is_shared(tile: Sequence[int], thread: Sequence[int], threads: int) -> bool
 def _lies(op: ir.Operation) -> bool:
     """Whether tensors that have a dim along the last of the loops that threads share have it
     last."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return False
     last = positions[-1][-1] if positions[-1] else None
@@ -131,7 +131,7 @@ def _turned_line(op: ir.Operation, tile: Sequence[int]) -> int:
     """The size of the last loop where lines of tensors are as short, and are written across: taps
     of weights, behind which the channels are to lie. A thread makes all of such a line, beside
     which lanes write side by side. 0 for other ops."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     size = loop_sizes(op).get(len(tile) - 1) or 0
     if not positions or tile[-1] != 1 or not 1 < size <= _SHORT or len(tile) < 2:
         return 0

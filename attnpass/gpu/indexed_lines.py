@@ -59,16 +59,13 @@ class IndexedLines:
         part = THREADS * count
 
         def body(build: LaneLoops) -> None:
-            first = build.add(build.times(build.workgroup, part), build.thread)
-            whole, made = total % part == 0, []
-            for at in range(count):
-                place = build.add(first, build.number(at * THREADS))
-                kept = place if whole else build.least(place, build.number(total - 1))
-                *far, near = build.split(kept, sizes)
+            made = []
+            for place in build.places(count):
+                *far, near = build.split(build.within(place, total, part), sizes)
                 indices = [build.as_index(one) for one in (*far, build.times(near, self.width))]
                 made.append((place, indices, self._made(build, indices)))
             for place, indices, value in made:
-                inside = None if whole else build.below(place, total)
+                inside = build.is_within(place, total, part)
                 build.store_vector(value, self.written, indices, inside)
 
         emit(self.end, -(-total // part), body)

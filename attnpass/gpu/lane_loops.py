@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
 
@@ -53,6 +53,26 @@ class LaneLoops:
 
     def less(self, one: ir.Value, other: ir.Value) -> ir.Value:
         return self.build.compare("ult", one, other)
+
+    def first(self, part: int) -> ir.Value:
+        """This thread's place in its workgroup's part, of so many elements, of all."""
+        return self.add(self.times(self.workgroup, part), self.thread)
+
+    def places(self, count: int) -> Iterator[ir.Value]:
+        """So many places of this thread, each beside those of the workgroup's other threads."""
+        first = self.first(THREADS * count)
+        for at in range(count):
+            yield self.add(first, self.number(at * THREADS))
+
+    def within(self, place: ir.Value, total: int, part: int) -> ir.Value:
+        """A place, or the last of `total` elements where that lies behind them: in none of `part`
+        that divide them."""
+        return place if total % part == 0 else self.least(place, self.number(total - 1))
+
+    def is_within(self, place: ir.Value, total: int, part: int) -> ir.Value | None:
+        """Whether a place lies in front of the end of `total` elements; None where each of the
+        `part` that divide them does."""
+        return None if total % part == 0 else self.below(place, total)
 
     def to_number(self, size: int | ir.Value) -> int | ir.Value:
         """A number that is known, or 32 bits of an index."""

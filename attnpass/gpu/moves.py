@@ -155,17 +155,13 @@ class _Move:
         order = self._order()
 
         def body(build: LaneLoops) -> None:
-            first = build.add(build.times(build.workgroup, part), build.thread)
-            places = [build.add(first, build.number(at * THREADS)) for at in range(count)]
-            whole = total % part == 0
-            kept = (
-                places if whole else [build.least(one, build.number(total - 1)) for one in places]
-            )
+            places = list(build.places(count))
+            kept = [build.within(place, total, part) for place in places]
             found = [build.split(one, [self.sizes[loop] for loop in order]) for one in kept]
             indices = [dict(zip(order, one, strict=True)) for one in found]
             made = self._compute(build, indices, {})
             for value, place, index in zip(made, places, indices, strict=True):
-                inside = None if whole else build.below(place, total)
+                inside = build.is_within(place, total, part)
                 build.store(value, self.written.memref, self.written.at(index), inside)
 
         emit(self.end, -(-total // part), body)
@@ -187,17 +183,14 @@ class _Move:
         part = THREADS * count
 
         def body(build: LaneLoops) -> None:
-            first = build.add(build.times(build.workgroup, part), build.thread)
-            places = [build.add(first, build.number(at * THREADS)) for at in range(count)]
-            whole = total % part == 0
+            places = list(build.places(count))
             found, loaded = [], []
             for place in places:
-                kept = place if whole else build.least(place, build.number(total - 1))
-                *far, near = build.split(kept, sizes)
+                *far, near = build.split(build.within(place, total, part), sizes)
                 found.append([*far, build.times(near, width)])
                 loaded.append(build.load_vector(self.reads[0].memref, found[-1], width))
             for value, place, indices in zip(loaded, places, found, strict=True):
-                inside = None if whole else build.below(place, total)
+                inside = build.is_within(place, total, part)
                 build.store_vector(value, self.written.memref, indices, inside)
 
         emit(self.end, -(-total // part), body)
@@ -230,22 +223,17 @@ class _Move:
             fixed = dict(zip(others, outer, strict=True))
             starts = {across: build.times(row, tall), line: build.times(column, wide)}
 
-            def at(number: int, inner: int, size: int) -> tuple[ir.Value, ir.Value]:
+            def at(number: int, size: int) -> list[ir.Value]:
+                """The thread's place of this number in a tile: the line, of so many elements, and
+                where it is there."""
                 flat = build.add(build.thread, build.number(number * THREADS))
-                far, near = build.split(flat, [tall * wide // size, size])
-                return far, near
+                return build.split(flat, [tall * wide // size, size])
 
             def place(loop: int, own: ir.Value) -> tuple[ir.Value, ir.Value]:
                 """Where an element of the tile is along a loop, and the last place for those beyond
                 the end."""
-                index, size = build.add(starts[loop], own), self.sizes[loop]
-                whole = size % (tall if loop == across else wide) == 0
-                return index, index if whole else build.least(index, build.number(size - 1))
-
-            def below(index: ir.Value, loop: int, side: int) -> ir.Value | None:
-                """Whether a place is in front of the end of a loop; None where all are."""
-                size = self.sizes[loop]
-                return None if size % side == 0 else build.below(index, size)
+                index, side = build.add(starts[loop], own), tall if loop == across else wide
+                return index, build.within(index, self.sizes[loop], side)
 
             tiles = {
                 number: build.shared(wide, self._pitch(number, tall), _element(self.reads[number]))
@@ -253,7 +241,7 @@ class _Move:
             }
             loaded = []
             for number in range(each):
-                own_line, own_across = at(number, across, tall)
+                own_line, own_across = at(number, tall)
                 index = {
                     **fixed,
                     across: place(across, own_across)[1],
@@ -267,12 +255,13 @@ class _Move:
             build.barrier()
             indices, given, inside = [], {}, []
             for number in range(each):
-                own_across, own_line = at(number, line, wide)
+                own_across, own_line = at(number, wide)
                 (x, last_x), (y, last_y) = place(across, own_across), place(line, own_line)
                 indices.append({**fixed, across: last_x, line: last_y})
                 for which in self.turned:
                     given[which, number] = build.get(tiles[which], [own_line, own_across])
-                inside.append(build.both(below(x, across, tall), below(y, line, wide)))
+                sides = ((x, self.sizes[across], tall), (y, self.sizes[line], wide))
+                inside.append(build.both(*(build.is_within(*side) for side in sides)))
             made = self._compute(build, indices, given)
             for value, index, kept in zip(made, indices, inside, strict=True):
                 build.store(value, self.written.memref, self.written.at(index), kept)
@@ -378,7 +367,7 @@ def _read(function: ir.Operation) -> _Loops | Refusal:
         return Refusal("its body is more than scalars")
     if any(lane_bodies.computes_with_bytes(one) for one in body_ops(op)[:-1]):
         return Refusal("IREE 3.13 cannot translate its casts of 8-bit floats")
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or any(None in dims or len({*dims}) != len(dims) for dims in positions):
         return Refusal("its elements are not at their loops' places")
     target = target_of(op)
@@ -413,7 +402,7 @@ def _read(function: ir.Operation) -> _Loops | Refusal:
 
 
 def _read_lines(op: ir.Operation) -> _Loops | Refusal:
-    target, positions = target_of(op), maps.positions_of(op.attributes["indexing_maps"])
+    target, positions = target_of(op), maps.positions(op)
     if target is None or positions is None or positions[0] != tuple(range(len(positions[0]))):
         return Refusal("its result is not stored alone, in its loops' order")
     sizes = ir.MemRefType(target[1].type).shape

@@ -73,17 +73,14 @@ class ReorderedLines:
             sizes = [build.to_number(self.sizes[loop]) for loop in self.written.loops[:-1]]
             sizes.append(self._line_size() // self.width)
             total = self._total(build, sizes)
-            first = build.add(build.times(build.workgroup, part), build.thread)
             moved = []
-            for at in range(count):
-                place = build.add(first, build.number(at * THREADS))
-                inside, kept = None, place
-                if not isinstance(total, int):
+            for place in build.places(count):
+                if isinstance(total, int):
+                    inside = build.is_within(place, total, part)
+                    kept = build.within(place, total, part)
+                else:
                     last = build.build.apply("arith.subi", total, build.number(1))
                     inside, kept = build.less(place, total), build.least(place, last)
-                elif total % part:
-                    inside = build.below(place, total)
-                    kept = build.least(place, build.number(total - 1))
                 *far, near = build.split(kept, sizes)
                 places = (*far, build.times(near, self.width))
                 index = {

@@ -38,7 +38,7 @@ class SharedLoops:
         if "indexing_maps" not in other.attributes:
             return []
         known = self._first((op.results[0], "loop", loop))
-        count = maps.num_dims(other.attributes["indexing_maps"])
+        count = maps.loop_count(other)
         return [at for at in range(count) if self._first((other.results[0], "loop", at)) == known]
 
     def tensors(self, op: ir.Operation, loop: int) -> list[ir.Value]:

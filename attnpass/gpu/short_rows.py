@@ -200,7 +200,7 @@ def _takes_a_row(op: ir.Operation) -> bool:
     if op.name != "linalg.generic" or not loop_sizes(op):
         return False  # windows are read at sums of loops
     config = op.attributes[CONFIGURATION]
-    rank = maps.num_dims(op.attributes["indexing_maps"])
+    rank = maps.loop_count(op)
     outer, dims = [1] * (rank - 1), list(range(rank))
     lanes, subgroups = (printed.numbers(config, name) for name in ("lane_basis", "subgroup_basis"))
     parts = printed.numbers(config, "partial_reduction") or printed.numbers(config, "serial")
@@ -376,7 +376,7 @@ def _configure_odd(function: ir.Operation) -> int:
     subgroups = max(fitting, default=1)
     for op in along:
         if reduces(op) or is_in_memory(op.results[0]):
-            rank = maps.num_dims(op.attributes["indexing_maps"])
+            rank = maps.loop_count(op)
             text = _of_a_workgroup(rank, reduces(op), op == root, width, subgroups)
             set_attribute(op, CONFIGURATION, text)
     set_threads(function, _LANES * subgroups, _PIPELINE)

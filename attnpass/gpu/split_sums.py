@@ -40,6 +40,8 @@ _LEAST_AGAIN = 1 << 16
 # Sums that a workgroup makes where they lie side by side.
 _SIDE_BY_SIDE = 32
 _FEWEST_PARTS = 4
+# Ops between what is summed and a product that reads it, at most.
+_STEPS_TO_PRODUCT = 8
 
 
 class SplitSums(OpPass):
@@ -85,7 +87,7 @@ def _find(op: ir.Operation) -> _Parts | None:
     3. where products are in front and behind, of attention that is written out;
     4. where no loop has whole parts.
     """
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or not combines(op) or shares_factors(op):
         return None
     last, start = defining_op(yielded(op)), filled_with(op.operands[len(op.operands) - 1])
@@ -139,10 +141,10 @@ def _is_of_product(value: ir.Value) -> bool:
     return any(is_contraction(defining_op(one)) for one in reached([value], read))
 
 
-def _is_for_product(value: ir.Value, steps: int = 8) -> bool:
-    """Whether a product reads what elementwise ops and reshapes, up to so many, make of a value."""
+def _is_for_product(value: ir.Value) -> bool:
+    """Whether a product reads what a few elementwise ops and reshapes make of a value."""
     left = seen = {value}
-    for _ in range(steps):
+    for _ in range(_STEPS_TO_PRODUCT):
         readers = [op for one in left for op in users(one)]
         if any(map(is_contraction, readers)):
             return True
@@ -157,7 +159,7 @@ def _passes(op: ir.Operation) -> bool:
 
 def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:
     """The result of a sum, made of its parts."""
-    positions, build = maps.positions_of(op.attributes["indexing_maps"]), Builder(op)
+    positions, build = maps.positions(op), Builder(op)
     assert positions is not None
     *inputs, init = op.operands
     kinds, part = iterator_kinds(op), len(iterator_kinds(op))

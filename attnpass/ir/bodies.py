@@ -181,12 +181,12 @@ def read_elementwise(op: ir.Operation | None, number: int = 0) -> ElementwiseFac
     reduces or repeats what it makes, or whose maps are no projected permutations."""
     if op is None or op.name != "linalg.generic" or reduces(op):
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return None
     out = positions[len(op.operands) - len(op.results) + number]
     dim_of = {loop: dim for dim, loop in enumerate(out) if loop is not None}
-    if len(dim_of) != maps.num_dims(op.attributes["indexing_maps"]):
+    if len(dim_of) != maps.loop_count(op):
         return None
     reads = tuple(
         ElementRead(

@@ -92,8 +92,8 @@ def read_contraction(op: ir.Operation | None) -> ContractionFacts | None:
     if op is None or not is_contraction(op):
         return None
     if "indexing_maps" in op.attributes:
-        indexing = maps.positions_of(op.attributes["indexing_maps"])
-        loops = maps.num_dims(op.attributes["indexing_maps"])
+        indexing = maps.positions(op)
+        loops = maps.loop_count(op)
     else:
         indexing = _IMPLIED.get(op.name)
         loops = 1 + max(loop for dims in indexing or () for loop in dims if loop is not None)

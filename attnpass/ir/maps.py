@@ -13,6 +13,12 @@ from iree.compiler import ir
 Positions = tuple["int | None", ...]
 
 
+def positions(op: ir.Operation) -> tuple[Positions, ...] | None:
+    """Positions of each of the `indexing_maps` of an op; None if one is no projected
+    permutation."""
+    return positions_of(op.attributes["indexing_maps"])
+
+
 def positions_of(attribute: ir.Attribute) -> tuple[Positions, ...] | None:
     """Positions of each map in an ArrayAttr of maps; None if one is no projected permutation."""
     found = [_positions(ir.AffineMapAttr(item).value) for item in ir.ArrayAttr(attribute)]
@@ -66,6 +72,11 @@ def sum_of_loops(factors: dict[int, int], more: int) -> ir.AffineExpr:
     for loop, factor in factors.items():
         found = ir.AffineExpr.get_add(found, ir.AffineExpr.get_dim(loop) * factor)
     return found
+
+
+def loop_count(op: ir.Operation) -> int:
+    """Number of loops that the `indexing_maps` of an op are over."""
+    return num_dims(op.attributes["indexing_maps"])
 
 
 def num_dims(attribute: ir.Attribute) -> int:

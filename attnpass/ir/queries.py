@@ -184,8 +184,7 @@ def iterator_kinds(op: ir.Operation) -> list[str]:
 def loops_read(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
     """The operands of a linalg op, each with the loops of its dims; none of an op without maps, or
     whose maps are no projected permutations."""
-    name = "indexing_maps"
-    positions = maps.positions_of(op.attributes[name]) if name in op.attributes else None
+    positions = maps.positions(op) if "indexing_maps" in op.attributes else None
     return [] if positions is None else list(zip(op.operands, positions, strict=True))
 
 

@@ -3,7 +3,7 @@
 Where there is no op for them all weights multiply all rows, and a row keeps the product of its own
 group: `sum over groups of select(group of the row == group, rows * weights of the group, 0)`. The
 group of a row is the number of `ends` of groups that do not lie behind it; rows behind the last end
-are 0. `torch._grouped_mm` comes as this (torch/recipes.py).
+are 0. `torch._grouped_mm` comes as this (torch/recipes/products.py).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _compared(term: Term | None, predicate: int) -> tuple[Term, ...]:
 def _summed(op: ir.Operation) -> Term | None:
     """What an op adds up over groups, where its result is (rows, columns)."""
     value = summand(op) if len(op.operands) == 2 else None
-    given = maps.positions_of(op.attributes["indexing_maps"]) if value is not None else None
+    given = maps.positions(op) if value is not None else None
     if value is None or given is None or element_number(op.operands[1]) != 0:
         return None
     read, result = given
@@ -127,7 +127,7 @@ def _ends_of(condition: Term) -> ir.Value | None:
 def _counted(op: ir.Operation | None) -> ir.Value | None:
     """The ends of which an op counts, for each row, those that do not lie behind it."""
     value = summand(op) if op is not None and len(op.results) == 1 else None
-    given = maps.positions_of(op.attributes["indexing_maps"]) if op and value is not None else None
+    given = maps.positions(op) if op and value is not None else None
     if op is None or value is None or given is None or len(given[-1]) != 1:
         return None
     scalar = filled_with(op.operands[-1])

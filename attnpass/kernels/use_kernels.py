@@ -32,7 +32,7 @@ def use_kernels(
     report: Report,
     pass_name: str,
     elsewhere: bool,
-    only: str = "",
+    only: str,
 ) -> bool:
     """Returns whether IR changed; with `elsewhere` the module also runs on other devices;
     `only` names the one kernel that may be taken. Needs a current context."""

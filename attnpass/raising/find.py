@@ -550,6 +550,6 @@ def _rounds(op: ir.Operation) -> bool:
     """Whether op rounds each element of a tensor, in its place."""
     if op.name != "linalg.generic" or body_names(op) != ["arith.truncf", "linalg.yield"]:
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     everywhere = tuple(range(len(ranked_shape(op.results[0]))))
     return positions is not None and set(positions) == {everywhere}

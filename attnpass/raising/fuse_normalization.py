@@ -51,7 +51,7 @@ def _divides(op: ir.Operation, facts: AttentionFacts) -> bool:
     if output not in inputs or total not in inputs:
         return False
     place = inputs.index(output)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     dims = facts.map_of("output")
     here = tuple(range(len(dims)))
     if positions is None or positions[place] != here or positions[2] != here:

@@ -176,7 +176,7 @@ def _reduced(
     keys = frozenset(elements.axes.now(sorted(keys)))
     if elements.axes_of(result) & keys:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return None
     out = positions[1 + list(op.results).index(result.value)]

@@ -80,7 +80,7 @@ def _is_repeated_in_front(element: ir.Value) -> bool:
     """Whether an element that a generic reads is that of all places along a dim of the result
     which stands in front of one that it changes with."""
     argument = ir.BlockArgument(element)
-    positions = maps.positions_of(argument.owner.owner.attributes["indexing_maps"])
+    positions = maps.positions(argument.owner.owner)
     if positions is None:
         return False
     own, result = positions[argument.arg_number], positions[-1]

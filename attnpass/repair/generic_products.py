@@ -59,13 +59,12 @@ def _widen_inside(product: ir.Operation) -> None:
 
 def generalize(op: ir.Operation) -> ir.Operation:
     """Gives the users of a named product a generic with the same maps and body."""
-    attribute = ir.ArrayAttr(op.attributes["indexing_maps"])
-    result = maps.positions_of(attribute)
+    result = maps.positions(op)
     assert result is not None, "the maps of a contraction are projected permutations"
-    loops = range(maps.num_dims(attribute))
+    loops = range(maps.loop_count(op))
     kinds = ["parallel" if loop in result[-1] else "reduction" for loop in loops]
     attributes = {
-        "indexing_maps": attribute,
+        "indexing_maps": op.attributes["indexing_maps"],
         "iterator_types": printed.iterators(kinds),
         "operandSegmentSizes": op.attributes["operandSegmentSizes"],
     }

@@ -60,7 +60,7 @@ class LoneFactors(OpPass):
     def change(self, op: ir.Operation) -> str:
         number = _number(op)
         if number is not None:
-            dims, result = maps.positions_of(op.attributes["indexing_maps"]) or ((), ())
+            dims, result = maps.positions(op) or ((), ())
             factor = Builder(op).copy(number).results[0]
             _multiply_behind(op, result, (op.operands[0], dims), (factor, ()))
             return "the number that all its elements are multiplied by multiplies the sum"
@@ -88,7 +88,7 @@ def _number(op: ir.Operation) -> ir.Operation | None:
         return None
     if element_number(op.operands[1]) != 0:
         return None
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     element, total = body_of(op).arguments
     if positions is None or None in (*positions[0], *positions[1]):
         return None

@@ -41,7 +41,7 @@ class OrderFactors(OpPass):
         return all(element_bytes(factor) <= _NARROW for factor in list(op.operands)[:2])
 
     def change(self, op: ir.Operation) -> str:
-        positions = maps.positions_of(op.attributes["indexing_maps"])
+        positions = maps.positions(op)
         if positions is None or not _is_unordered(*positions):
             return ""
         product = generalize(op) if op.name in NAMED else op
@@ -66,7 +66,7 @@ def _comes_last(left: maps.Positions, right: maps.Positions, result: maps.Positi
 
 
 def _order_product(op: ir.Operation) -> None:
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     assert positions is not None, "only such products are taken"
     kinds = iterator_kinds(op)
     loops = list(dict.fromkeys([dim for dim in positions[-1] if dim is not None]))

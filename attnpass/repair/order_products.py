@@ -7,6 +7,7 @@ stands between two parts of one of IREE's phases: it runs the first itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -119,7 +120,7 @@ def _drop_units(op: ir.Operation) -> int:
     """Takes summed dims of size one from both factors of a `vector.contract` where a factor was
     given some, but for one where no other is summed; returns how many. IREE folds those that it was
     given away; its lowering counts summed dims once for both factors, and takes others instead."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return 0
     left, right, result = positions
@@ -138,40 +139,41 @@ def _drop_units(op: ir.Operation) -> int:
         kept = ir.VectorType.get(shape, kind.element_type, loc=op.location)
         cast = Builder(op).create("vector.shape_cast", [kept], [op.operands[place]])
         op.operands[place] = cast.results[0]
-    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-    loops = [loop for loop in range(len(kinds)) if loop not in dropped]
-    indexing = [
-        tuple(dim if dim is None else loops.index(dim) for dim in dims if dim not in dropped)
-        for dims in positions
-    ]
-    op.attributes["indexing_maps"] = maps.maps_attribute(len(loops), indexing)
-    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[loop] for loop in loops])
+    loops = range(maps.loop_count(op))
+    _renumber(op, positions, [loop for loop in loops if loop not in dropped])
     return len(dropped)
 
 
 def _order_loops(op: ir.Operation) -> bool:
     """Puts the loops of a `vector.contract` in the order of its result's dims, reductions last;
     returns whether that is another. IREE's lowering counts on it."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return False
     result = [dim for dim in positions[2] if dim is not None]
     if result == sorted(result):
         return False
-    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-    order = list(dict.fromkeys([*result, *range(len(kinds))]))
-    new = maps.inverse(order)
-    indexing = [tuple(None if dim is None else new[dim] for dim in old) for old in positions]
-    op.attributes["indexing_maps"] = maps.maps_attribute(len(kinds), indexing)
-    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
+    loops = range(maps.loop_count(op))
+    _renumber(op, positions, list(dict.fromkeys([*result, *loops])))
     return True
+
+
+def _renumber(op: ir.Operation, positions: Sequence[maps.Positions], loops: Sequence[int]) -> None:
+    """Leaves a `vector.contract` of these `positions` these loops, in this order; its vectors have
+    no dims of others."""
+    kinds = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+    new: dict[int | None, int | None] = {None: None}
+    new |= {loop: place for place, loop in enumerate(loops)}
+    indexing = [tuple(new[dim] for dim in dims if dim in new) for dims in positions]
+    op.attributes["indexing_maps"] = maps.maps_attribute(len(loops), indexing)
+    op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[loop] for loop in loops])
 
 
 def _order_sums(op: ir.Operation) -> bool:
     """Gives the factors of a `vector.contract` the dims that are summed over in one order, where
     they have them in different ones; returns whether they did. IREE's lowering takes them by
     their places, once it has folded transposes of factors."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return False
     sizes = ir.VectorType(op.operands[0].type).shape

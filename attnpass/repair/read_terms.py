@@ -136,7 +136,7 @@ def _read(op: ir.Operation, numbers: Sequence[int]) -> str:
 
 def _give(op: ir.Operation, terms: Sequence[_Term]) -> str:
     """Gives a reduction such terms as operands; '' where it has none, or other loops."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     kinds = iterator_kinds(op)
     if not terms or positions is None or any(None in dims for dims in positions):
         return ""

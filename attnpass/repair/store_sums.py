@@ -227,7 +227,7 @@ def _is_summed_both_ways(op: ir.Operation) -> bool:
 
 def _reduces_last(op: ir.Operation, number: int) -> bool:
     """Whether op reduces the last dim of this operand."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     loop = positions[number][-1] if positions is not None and positions[number] else None
     return loop is not None and iterator_kinds(op)[loop] == "reduction"
 
@@ -379,7 +379,7 @@ def _reduced_sizes(op: ir.Operation) -> list[int | None]:
         return [ranked_shape(op.operands[0])[dim]]
     if not reduces(op) or is_contraction(op):
         return []
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     kinds, shape = iterator_kinds(op), ranked_shape(op.operands[0])
     return [
         size

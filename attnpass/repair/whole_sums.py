@@ -66,7 +66,7 @@ def _sums_beyond(op: ir.Operation) -> bool:
     padding = printed.numbers(op.attributes[CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or len(positions) != _FACTORS + 1:
         return False
     left, right, result = positions
@@ -107,12 +107,12 @@ def _keeps_parts_apart(copy: ir.Operation, function: ir.Operation) -> bool:
 def _give_whole_sums(function: ir.Operation) -> bool:
     """Configures a kernel of one sum so that a thread computes each element of its result."""
     (op,) = configured(function)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     assert positions is not None, "only such sums are taken"
     result = positions[-1]
     if not result or None in result:
         return False
-    loops = range(maps.num_dims(op.attributes["indexing_maps"]))
+    loops = range(maps.loop_count(op))
     tiles = {dim: _THREADS if dim == result[-1] else 1 for dim in result}
     lowering = printed.gpu_lowering(
         reduction=[0 if loop in tiles else 1 for loop in loops],

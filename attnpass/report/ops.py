@@ -63,19 +63,34 @@ def located(location: str, number: int) -> str:
     return f"{location} (number {number} there)" if number > 1 else location
 
 
-def op_of(op: ir.Operation, kind: str = "") -> Op:
-    """Names an op, by `kind` if not by its name without the dialect; a function is a kernel."""
+class Dispatches:
+    """Where the dispatches of each kernel of a module stand, read once."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], list[ir.Location]] | None = None
+
+    def of(self, module: ir.Operation, kernel: tuple[str, str]) -> list[ir.Location]:
+        """The locations of those that start a kernel, by the names of its executable and its
+        function."""
+        if self._places is None:
+            self._places = _dispatches_in(module)
+        return self._places.get(kernel, [])
+
+
+def op_of(op: ir.Operation, kind: str = "", dispatches: Dispatches | None = None) -> Op:
+    """Names an op, by `kind` if not by its name without the dialect; a function is a kernel. Who
+    asks for many ops of a module hands on its `dispatches`, as long as these stay."""
     from ..ir import function_name
 
     if not kind:
         kind = "kernel" if op.name == "func.func" else op.name.rpartition(".")[2]
-    return Op(kind, function_name(op), _places_of(op))
+    return Op(kind, function_name(op), _places_of(op, dispatches or Dispatches()))
 
 
-def _places_of(op: ir.Operation) -> tuple[Place, ...]:
+def _places_of(op: ir.Operation, dispatches: Dispatches) -> tuple[Place, ...]:
     """Where an op stands and, in a kernel, where the ops stood whose dispatches share it."""
     own = _place_of(op.location)
-    sites = [_place_of(location) for location in _dispatched_at(op)]
+    sites = [_place_of(location) for location in _dispatched_at(op, dispatches)]
     # Where a kernel is named after another op than this one, its dispatches are, too.
     return tuple(dict.fromkeys([own, *sites])) if own in sites else (own,)
 
@@ -86,9 +101,9 @@ def _place_of(location: ir.Location) -> Place:
     return Place(location_text(location), number_at(location), path_text(location))
 
 
-def _dispatched_at(op: ir.Operation) -> list[ir.Location]:
+def _dispatched_at(op: ir.Operation, dispatches: Dispatches) -> list[ir.Location]:
     """The locations of the dispatches of the kernel that an op is in, or is."""
-    from ..ir import collect, symbol_name
+    from ..ir import symbol_name
 
     names: list[str] = []
     executable, parent = None, op
@@ -99,19 +114,27 @@ def _dispatched_at(op: ir.Operation) -> list[ir.Location]:
         parent = parent.parent.operation
     if executable is None or parent is None:
         return []
-    kernel = [symbol_name(executable), names[0]]
-    found: list[ir.Location] = []
-    for block in parent.regions[0]:
+    return dispatches.of(parent, (symbol_name(executable), names[0]))
+
+
+def _dispatches_in(module: ir.Operation) -> dict[tuple[str, str], list[ir.Location]]:
+    """The locations of a module's dispatches, by the names of the executable and the function that
+    they start."""
+    from ..ir import collect
+
+    found: dict[tuple[str, str], list[ir.Location]] = {}
+    for block in module.regions[0]:
         for function in block:
             if function.operation.name not in _KERNELS:
-                dispatches = collect(function.operation, lambda one: one.name in _DISPATCHES)
-                found += [one.location for one in dispatches if _starts(one, kernel)]
+                for one in collect(function.operation, lambda one: one.name in _DISPATCHES):
+                    for kernel in _started(one):
+                        found.setdefault(kernel, []).append(one.location)
     return found
 
 
-def _starts(dispatch: ir.Operation, kernel: list[str]) -> bool:
-    """Whether a dispatch starts the kernel named by its executable and its function."""
+def _started(dispatch: ir.Operation) -> set[tuple[str, str]]:
+    """The kernels that a dispatch may start, by the names of their executable and function."""
     from iree.compiler import ir
 
     entries = [ir.SymbolRefAttr(one).value for one in dispatch.attributes["entry_points"]]
-    return kernel in [[names[0], names[-1]] for names in entries]
+    return {(names[0], names[-1]) for names in entries}

@@ -27,7 +27,7 @@ def split_all(
     target: Target,
     report: Report,
     pass_name: str,
-    unfit: Callable[[AttentionFacts], Refusal | None] | None = None,
+    unfit: Callable[[AttentionFacts], Refusal | None] | None,
 ) -> bool:
     """Splits what can be split; returns whether IR changed. Needs a current context.
 

@@ -100,7 +100,7 @@ class _Lengths:
             self._loops(op)
 
     def _loops(self, op: ir.Operation) -> None:
-        positions = maps.positions_of(op.attributes["indexing_maps"])
+        positions = maps.positions(op)
         if positions is None or len(positions) != len(op.operands):
             return
         first: dict[int, Any] = {}

@@ -65,11 +65,9 @@ def build(
         return Built(path.read_text(), vmfb, report)
 
 
-def flow_text(
-    model: Model, mode: str | None, flags: Sequence[str] = (), cpu: Sequence[str] = GENERIC
-) -> str:
+def flow_text(model: Model, mode: str | None, flags: Sequence[str] = ()) -> str:
     """The model at `flow`, alone."""
-    return compile_model(model, mode, [*flags, "--compile-to=flow"], None, cpu).decode()
+    return compile_model(model, mode, [*flags, "--compile-to=flow"], None).decode()
 
 
 def run(vmfb: bytes, inputs: Sequence[Array]) -> list[Array]:

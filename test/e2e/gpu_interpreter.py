@@ -288,8 +288,7 @@ class Machine:
         self.active = np.ones(self.threads, bool)
         for value, known in self.values.items():
             if isinstance(known, np.ndarray) and not isinstance(value.type, ir.MemRefType):
-                own = known[: self.count]
-                self.values[value] = np.resize(own, (self.threads, *own.shape[1:]))
+                self.values[value] = self._in_all(known)
             if isinstance(known, _View):
                 self.values[value] = self._everywhere(known)
             if isinstance(known, _Reshaped) and isinstance(known.buffer, _View):
@@ -299,8 +298,14 @@ class Machine:
 
     def _everywhere(self, view: _View) -> _View:
         """A view of which one workgroup's offsets are known, as all of them have it."""
-        offsets = [np.resize(one[: self.count], self.threads) for one in view.offsets]
-        return dataclasses.replace(view, offsets=offsets)
+        return dataclasses.replace(view, offsets=[self._in_all(one) for one in view.offsets])
+
+    def _in_all(self, known: np.ndarray) -> np.ndarray:
+        """What one workgroup's threads know, of as many workgroups as run. Where as many ran
+        before they know it, or, of what differs in each, are told anew before they ask."""
+        if len(known) == self.threads:
+            return known
+        return np.resize(known[: self.count], (self.threads, *known.shape[1:]))
 
     def block(self, block: ir.Block) -> list[Any]:
         for view in block:

@@ -18,7 +18,7 @@ from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
-from attnpass.codegen.kernel import is_to_be_lowered
+from attnpass.codegen.kernel import is_to_be_lowered, kernels_by_target
 from attnpass.ir import DYNAMIC, collect
 from attnpass.passes import Pass, PassContext
 from attnpass.report.entries import Record
@@ -83,8 +83,7 @@ def lower_some(text: str) -> tuple[ir.Module, dict[str, ir.MLIRError]]:
 
 def kernels(module: ir.Module) -> list[ir.Operation]:
     """The kernels of a lowered module, in order."""
-    variants = collect(module.operation, lambda op: op.name == "hal.executable.variant")
-    return [f for v in variants for f in collect(v, lambda op: op.name == "func.func")]
+    return [function for function, _ in kernels_by_target(module.operation)]
 
 
 def run_gpu_module(
@@ -93,9 +92,15 @@ def run_gpu_module(
     """The results of a function of a lowered module. With `last`, only so many workgroups of
     the kernel that is dispatched last are run; `is_written` says of each element whether any
     has written it."""
-    functions = collect(module.operation, lambda op: op.name == "util.func")
+    functions = [op for op in _beside_kernels(module) if op.name == "util.func"]
     (function,) = (f for f in functions if str(f.attributes["sym_name"]) == f'"{name}"')
     return _Host(module, last).call(function, inputs)
+
+
+def _beside_kernels(module: ir.Module) -> list[ir.Operation]:
+    """What stands in a module beside kernels, whose many ops take long to look through."""
+    ops = (view.operation for view in module.body.operations)
+    return [op for op in ops if op.name != "hal.executable"]
 
 
 def is_written(array: np.ndarray) -> np.ndarray:
@@ -113,12 +118,15 @@ class _Host(Machine):
         self.module, self.last = module, last
         self.globals: dict[str, Any] = {}
         self.kernels = {str(f.attributes["sym_name"]): f for f in kernels(module)}
-        self.to_come = len(collect(module.operation, lambda op: op.name == "stream.cmd.dispatch"))
+        self.to_come = sum(
+            len(collect(op, lambda one: one.name == "stream.cmd.dispatch"))
+            for op in _beside_kernels(module)
+        )
 
     def call(self, function: ir.Operation, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        for initializer in collect(self.module.operation, lambda op: op.name == "util.initializer"):
-            if not collect(initializer, lambda op: op.name == "stream.cmd.execute"):
-                self.block(initializer.regions[0].blocks[0])
+        for op in _beside_kernels(self.module):
+            if op.name == "util.initializer" and not collect(op, _executes):
+                self.block(op.regions[0].blocks[0])
         block = function.regions[0].blocks[0]
         self.values.update(zip(block.arguments, inputs, strict=True))
         return self.block(block)
@@ -209,6 +217,10 @@ class _Host(Machine):
         some = 0 if self.to_come else self.last
         numbers = [int(number[0]) for number in constants]
         run_whole_kernel(function, bind, [int(n) for n in size], numbers, int(lanes), some)
+
+
+def _executes(op: ir.Operation) -> bool:
+    return op.name == "stream.cmd.execute"
 
 
 def _no_binding(op: ir.Operation, offset: int, sizes: Sequence[int]) -> np.ndarray:

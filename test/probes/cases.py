@@ -66,13 +66,13 @@ def _norm() -> Probe:
     (x,) = (6 * one for one in random((4, 4096), kind=np.float16))
     wide = x.astype(np.float64)
     wanted = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
-    return Probe(modules.LAYER_NORM, "attn-wide-sums", inputs=[x], wanted=lambda: [wanted])
+    return Probe(modules.LAYER_NORM, "attn-wide-imports", inputs=[x], wanted=lambda: [wanted])
 
 
 def _product_of_ones() -> Probe:
     inputs = [np.ones((4, 4096), np.float16), np.ones((4096, 4), np.float16)]
     wanted = np.full((4, 4), 4096.0)
-    return Probe(modules.ONES, "attn-wide-sums", inputs=inputs, wanted=lambda: [wanted])
+    return Probe(modules.ONES, "attn-wide-imports", inputs=inputs, wanted=lambda: [wanted])
 
 
 def _joined() -> Probe:
@@ -398,7 +398,7 @@ PROBES = {
     "mask functions of FlexAttention": _flex(),
     "masks joined by &": Probe(
         modules.TENSOR_AND,
-        "attn-tensor-and",
+        "attn-known-ops",
         FAILED,
         inputs=[np.array([3, 4, 6]), np.array([5, 8, 7])],
         wanted=lambda: [np.array([1, 0, 6])],
@@ -525,7 +525,7 @@ PROBES = {
     "norms of 16 bits": _norm(),
     "numbers beyond f16": Probe(
         modules.HIDDEN,
-        "attn-wide-sums",
+        "attn-wide-imports",
         inputs=[np.zeros(8, np.float16)],
         wanted=lambda: [np.zeros(8)],
     ),
@@ -539,7 +539,7 @@ PROBES = {
     "products of f16 from JAX": _product_of_ones(),
     "products by an algorithm from JAX": Probe(
         modules.BY_ALGORITHM,
-        "attn-wide-sums",
+        "attn-wide-imports",
         FAILED,
         "compiled",
         flags=CPU,

@@ -12,7 +12,7 @@ from attnpass.driver.flags import CompileOptions, backends_of
 from attnpass.driver.tools import PassOptions
 from attnpass.errors import PipelineError
 from attnpass.families import FAMILIES
-from attnpass.passes import REGISTRY, Pass, PassFamily, load_pass
+from attnpass.passes import FORMER_NAMES, REGISTRY, Pass, PassFamily, load_pass
 from attnpass.phases import phase_index
 from attnpass.pipeline import (
     STEPS,
@@ -157,7 +157,8 @@ def test_a_plugins_pass_joins_behind_the_step_that_it_names(
     [
         ("attn-pad-keys", "attn-pad-keys"),
         ("attn-fit-tiles", "attn-pad-keys"),
-        ("attn-tensor-and", "attn-tensor-and"),
+        ("attn-known-ops", "attn-known-ops"),
+        ("attn-tensor-and", "attn-known-ops"),
         ("attn-repair-imports", "attn-bounded-scatters"),
     ],
 )
@@ -192,6 +193,15 @@ def test_an_option_of_old_stands_for_a_pass(options: str, wanted: list[str]) -> 
     stages = parse_pipeline(f"attn-propagate-layout{{{options}}}")
     assert [stage_name(stage) for stage in stages] == wanted
     assert stages[-1].cache == "kept" or "never" in options  # pyright: ignore
+
+
+@pytest.mark.parametrize(("former", "now"), FORMER_NAMES.items())
+def test_a_former_name_is_the_same_pass(former: str, now: str) -> None:
+    family = next(family for family in FAMILIES.values() if now in family.parts)
+    words = [name.removeprefix("attn-") for name in (former, now)]
+    texts = [former, now, *(f"{family.name}{{only={word}}}" for word in words)]
+    assert {stage_name(stage) for text in texts for stage in parse_pipeline(text)} == {now}
+    assert former not in REGISTRY
 
 
 def test_what_is_off_by_default_says_its_flag() -> None:

@@ -44,7 +44,8 @@ def transfers_of(buffer: ir.Operation) -> list[ir.Operation] | None:
     known only at run time."""
     if not buffer.results[0].type.has_static_shape:
         return None
-    rest = [user for user in users(buffer.results[0]) if user not in _ends(buffer)]
+    ends = _ends(buffer)
+    rest = [user for user in users(buffer.results[0]) if user not in ends]
     views = [op for op in rest if op.name == "memref.subview"]
     # Of IREE's padding a view is left that only ends the buffer's life.
     if any(user.name != "memref.dealloc" for view in views for user in users(view.results[0])):

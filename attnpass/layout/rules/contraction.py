@@ -47,7 +47,7 @@ class Contraction(Rule):
             return positions
         if None in positions[-1]:
             return Refusal("an indexing map is no projected permutation", op)
-        num_loops = maps.num_dims(op.attributes["indexing_maps"])
+        num_loops = maps.loop_count(op)
         nest = plan_nest(positions[-1], num_loops, demand.layout)
         init = Request(2, Demand(operand_layout(nest, positions[-1])))
         return [Alternative((init,), data=nest)]
@@ -56,7 +56,7 @@ class Contraction(Rule):
         self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         nest: NestRewrite = way.data
-        positions = maps.positions_of(op.attributes["indexing_maps"])
+        positions = maps.positions(op)
         (init,) = operands
         assert positions is not None and init is not None
         init = add_units(nest, init, build)
@@ -96,7 +96,7 @@ def drop_unit_dims(op: ir.Operation) -> bool:
     build = Builder(op)
     inputs = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], result)
     reads = [_without(units, *read, build) for read in (*inputs, (op.operands[2], result))]
-    num_loops = maps.num_dims(op.attributes["indexing_maps"]) - len(units)
+    num_loops = maps.loop_count(op) - len(units)
     new = copy_product(op, reads, num_loops, build)
     counts = [0 if loop in units else 1 for loop in result]
     op.results[0].replace_all_uses_with(build.join_dims(new, counts, sizes))

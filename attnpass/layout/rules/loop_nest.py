@@ -201,7 +201,7 @@ def loops_of(op: ir.Operation) -> tuple[maps.Positions, ...] | Refusal:
     configuration = configured_by(op)
     if configuration:
         return Refusal(f"it has its own {configuration}", op)
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None:
         return Refusal("an indexing map is no projected permutation", op)
     return positions
@@ -246,7 +246,7 @@ class LoopNest(Rule):
         self, op: ir.Operation, demand: Demand, way: Alternative, operands: Operands, build: Builder
     ) -> ir.Value:
         nest: NestRewrite = way.data
-        positions = maps.positions_of(op.attributes["indexing_maps"])
+        positions = maps.positions(op)
         assert positions is not None
         given = {
             request.operand: value for request, value in zip(way.requests, operands, strict=True)

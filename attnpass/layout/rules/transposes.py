@@ -20,7 +20,7 @@ def is_transposed(value: ir.Value) -> bool:
     op = defining_op(below_views(value, (*IN_PLACE, SLICE)))
     if op is None or op.name != "linalg.generic":
         return op is not None and op.name == "linalg.transpose"
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or reduces(op):
         return False
     *factors, result = positions

@@ -56,7 +56,7 @@ def _reader(facts: AttentionFacts) -> _ResultLoop | None:
     loop, number = use.owner.operation, use.operand_number
     if loop.name != "linalg.generic" or len(loop.results) != 1 or reduces(loop):
         return None
-    found = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"]))
+    found = maps.positions(loop)
     if found is None or number == len(found) - 1:
         return None
     read = [dim for dim in found[number] if dim is not None]
@@ -87,11 +87,11 @@ def _rewrite(facts: AttentionFacts, reader: _ResultLoop) -> list[ir.Operation]:
     if _only_copies(reader) and loop.results[0].type == new.results[0].type:
         loop.results[0].replace_all_uses_with(new.results[0])
         return [loop, facts.op]
-    found = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"]))
+    found = maps.positions(loop)
     assert found is not None, "_reader has read them"
     loop_maps = [found[-1] if other == reader.number else own for other, own in enumerate(found)]
     loop.operands[reader.number] = new.results[0]
-    loops = maps.num_dims(ir.ArrayAttr(loop.attributes["indexing_maps"]))
+    loops = maps.loop_count(loop)
     loop.attributes["indexing_maps"] = maps.maps_attribute(loops, loop_maps)
     return [facts.op]
 

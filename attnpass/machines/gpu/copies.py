@@ -64,7 +64,7 @@ def configure(function: ir.Operation, subgroup: int, all_copies: bool) -> None:
 
 def _sizes(loop: ir.Operation) -> list[int | None]:
     """The sizes of the dims of a loop that reads and writes neighbours, of one tensor each."""
-    positions = maps.positions_of(ir.ArrayAttr(loop.attributes["indexing_maps"]))
+    positions = maps.positions(loop)
     if positions is None:
         return []  # windows, read at sums of loops
     *reads, written = positions

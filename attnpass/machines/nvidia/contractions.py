@@ -124,7 +124,7 @@ def find(
 def _makes_a_factor(op: ir.Operation, facts: ContractionFacts) -> bool:
     """Whether an op computes a factor, and nobody else reads it, of what lies in that one's
     order."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or any(dims != positions[-1] for dims in positions if len(dims) > 1):
         return False
     return users(op.results[0]) == [facts.op] and op.results[0] in [*facts.op.operands][:2]
@@ -218,11 +218,11 @@ def _read(op: ir.Operation, kinds: Sequence[str]) -> ContractionFacts | None:
 
 def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
     """Whether a generic goes over the contraction's result, or what came of it, in its order."""
-    positions = maps.positions_of(op.attributes["indexing_maps"])
+    positions = maps.positions(op)
     if positions is None or len(op.results) != 1:
         return False
     identity = tuple(range(len(facts.result)))
-    if maps.num_dims(op.attributes["indexing_maps"]) != len(identity) or positions[-1] != identity:
+    if maps.loop_count(op) != len(identity) or positions[-1] != identity:
         return False
     made = [defining_op(value) for value in op.operands[: len(op.operands) - 1]]
     return all(

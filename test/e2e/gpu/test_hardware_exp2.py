@@ -100,33 +100,49 @@ def test_exp2_is_one_instruction(kinds: str, tmp_path: Path) -> None:
     assert len(ours.splitlines()) < len(stock.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("rows", "keys", "mask"),
-    [
-        ("127", "131", ""),
-        ("?", "?", ""),
-        ("1", "256", ""),
-        ("128", "128", "i1"),
-        ("64", "96", "f16"),
-    ],
-)
-def test_shapes_and_masks(rows: str, keys: str, mask: str, tmp_path: Path) -> None:
-    ptx, report = compile_cuda(attention("f16 f16 f16", rows, keys, mask), tmp_path, "sm_80")
-    assert "ex2.approx.ftz.f32" in ptx
-    assert any("ex2.approx.ftz.f32" in record.reason for record in report.found("lowered"))
+def said_of(report: Report, words: str) -> set[str]:
+    """The functions of a module of whose kernels the report says these words."""
+    found = [one for one in report.found("lowered") if words in one.reason]
+    return {one.op.function.partition("_dispatch_")[0] for one in found}
+
+
+def functions_with(ptx: str, *words: str) -> set[str]:
+    """The functions of a module that have a kernel with all these words in its PTX."""
+    _, *parts = re.split(r"\.entry (\w+)", ptx)
+    bodies = zip(parts[::2], parts[1::2], strict=True)
+    return {
+        name.partition("_dispatch_")[0]
+        for name, body in bodies
+        if all(word in body for word in words)
+    }
+
+
+def test_shapes_and_masks(tmp_path: Path) -> None:
+    shapes = {
+        "odd": ("127", "131", ""),
+        "unknown": ("?", "?", ""),
+        "one_row": ("1", "256", ""),
+        "truths": ("128", "128", "i1"),
+        "numbers": ("64", "96", "f16"),
+    }
+    texts = [renamed(attention("f16 f16 f16", *shape), name) for name, shape in shapes.items()]
+    ptx, report = compile_cuda("".join(texts), tmp_path, "sm_80")
+    assert said_of(report, "ex2.approx.ftz.f32") == {*shapes}
+    assert functions_with(ptx, "ex2.approx.ftz.f32") == {*shapes}
 
 
 @pytest.mark.parametrize("kinds", ["f8E4M3FN f8E4M3FN f16", "f8E5M2 f8E5M2 f8E5M2"])
-@pytest.mark.parametrize("rows", ["128", "77"])
-def test_full_fp8_compiles(kinds: str, rows: str, tmp_path: Path) -> None:
+def test_full_fp8_compiles(kinds: str, tmp_path: Path) -> None:
+    """Rows that tiles divide, and others."""
     word = "e4m3x2" if "E4M3" in kinds else "e5m2x2"
-    text = attention(kinds, rows, rows)
+    names = {"whole": "128", "odd": "77"}
+    text = "".join(renamed(attention(kinds, rows, rows), name) for name, rows in names.items())
     ptx, _ = compile_cuda(text, tmp_path / "89", "sm_89")
-    assert f"cvt.rn.satfinite.{word}.f32" in ptx
-    assert "ex2.approx.ftz.f32" in ptx
+    instructions = f"cvt.rn.satfinite.{word}.f32", "ex2.approx.ftz.f32"
+    assert functions_with(ptx, *instructions) == {*names}
     ptx, report = compile_cuda(text, tmp_path / "80", "sm_80")
     assert "satfinite" not in ptx
-    assert any("integer arithmetic" in record.reason for record in report.found("lowered"))
+    assert said_of(report, "integer arithmetic") == {*names}
 
 
 def test_fp8_compiles_without_hardware_exp2(tmp_path: Path) -> None:

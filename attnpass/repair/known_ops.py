@@ -1,5 +1,4 @@
-"""attn-tensor-and: `a & b` of two tensors, as PyTorch's masks are joined, has a program; and what
-else IREE's import knows by another name."""
+"""attn-known-ops: ops of PyTorch that IREE's import lacks are written in those that it knows."""
 
 from __future__ import annotations
 
@@ -30,20 +29,20 @@ _OF_NUMBERS = {
 }
 
 
-class TensorAnd(OpPass):
+class KnownOps(OpPass):
     """Makes each `torch.aten.__and__.Tensor` a `torch.aten.bitwise_and.Tensor`, which it is, and
     alike of `^`, `<<`, `>>`, `rsub`, of `|` and `^` with a number, and of what
     `run_decompositions()` of PyTorch makes: squeezes of several dims, norms of batches, samples of
     grids. An instance norm without weights is a group norm, of a group for each channel. Integers
     to the power of a known one, from 1 to 64, are products.
 
-    IREE 3.13 imports the second alone: of the first it says that it cannot legalize what the op
-    reads, or has no op at all. Works on the torch dialect, before IREE imports it. Dims that are
+    Of what stands before, IREE 3.13's import says that it cannot legalize what the op reads, or it
+    has no such op. Works on the torch dialect, before IREE imports it. Dims that are
     squeezed have a known size.
     """
 
-    name = "attn-tensor-and"
-    summary = "PyTorch's `&`, `^`, `<<`, `>>`, squeezes, norms by names that the import knows"
+    name = "attn-known-ops"
+    summary = "PyTorch's `&`, `^`, `<<`, powers, squeezes and norms in ops that the import knows"
     ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM)
     phase = "start"
     mends = (

@@ -1,4 +1,5 @@
-"""attn-wide-sums: sums of 16 bits, and ops with numbers that these lack, are computed in f32."""
+"""attn-wide-imports: what is imported in 16 bits, but computed in f32 elsewhere, is so here: sums,
+products of JAX, and ops with numbers that 16 bits lack."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _ALGORITHM = "algorithm"
 
 
-class WideSums(Pass):
+class WideImports(Pass):
     """Casts what norms, means, softmaxes and other sums of PyTorch and ONNX read from f16 or bf16
     to f32, and their results back, as their kernels do.
 
@@ -70,7 +71,7 @@ class WideSums(Pass):
     IREE does not import: operands and sums have at least its precision.
     """
 
-    name = "attn-wide-sums"
+    name = "attn-wide-imports"
     summary = "norms, softmaxes, numbers and JAX's products of 16 bits are computed in f32"
     phase = "start"
     mends = "sums and JAX's products, and numbers beside 16 bits, are imported in f16 or bf16"

@@ -1,6 +1,6 @@
 // Norms, means and softmaxes of 16 bits are summed in f32; what is told its type, or is f32, stays.
 
-// RUN: attn-opt %s --attn-wide-sums --remarks 2> %t.txt | FileCheck %s
+// RUN: attn-opt %s --attn-wide-imports --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
 // WHY-COUNT-4: is summed in f32, as in PyTorch; IREE's import sums in 16 bits

@@ -1,6 +1,6 @@
 // `a & b` of two tensors becomes the op that IREE imports; with a number it has a program already.
 
-// RUN: attn-opt %s --attn-tensor-and | FileCheck %s
+// RUN: attn-opt %s --attn-known-ops | FileCheck %s
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[A:[^:]*]]: !torch.vtensor<[3],i1>, %[[B:[^:]*]]: !torch.vtensor<[2,1],i1>, %[[C:[^:]*]]: !torch.vtensor<[3],si64>

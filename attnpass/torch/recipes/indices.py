@@ -1,0 +1,120 @@
+"""Reads and writes by index, by condition, and by place in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _index(x: Any, indices: Any) -> Any:
+    """By conditions: IREE 3.13's import of these does not end. A single one is an index of the dims
+    that it is of, joined."""
+    if not any(map(_is_condition, indices)):
+        joined = _joined(x, indices)
+        return joined[0].index_select(0, joined[1]) if joined else NotImplemented
+    alone = _alone(indices)
+    if alone is None:
+        return aten.index.Tensor(x, _places(indices))
+    first, where = alone
+    rows = x.flatten(first, first + where.dim() - 1)
+    return rows.index_select(first, torch.nonzero(where.flatten())[:, 0])
+
+
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Where conditions hold; a single number goes where one does without an index."""
+    if not any(map(_is_condition, indices)):
+        joined = _joined(x, indices)
+        if joined is None:
+            return NotImplemented
+        rows, place = joined
+        values = values.expand(place.shape[0], *rows.shape[1:])
+        return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+    alone = _alone(indices)
+    if alone is None or alone[0]:
+        return aten.index_put.default(x, _places(indices), values, accumulate)
+    _, where = alone
+    rest = x.shape[where.dim() :]
+    if values.numel() == 1 and not accumulate:
+        return torch.where(where.reshape(*where.shape, *[1] * len(rest)), values.reshape(()), x)
+    rows, place = x.flatten(0, where.dim() - 1), torch.nonzero(where.flatten())[:, 0]
+    values = values.expand(place.shape[0], *rest)
+    return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+
+
+def _joined(x: Any, indices: Any) -> tuple[Any, Any] | None:
+    """Several lists of places, as many as are known at run time, as one of places in the dims that
+    they are of, joined: the import has no program for more. None for other indices."""
+    if len(indices) < 2 or any(index is None or index.dim() != 1 for index in indices):
+        return None
+    if all(isinstance(index.shape[0], int) for index in indices):
+        return None
+    place: Any = 0
+    for size, index in zip(x.shape, indices, strict=False):
+        place = place * size + torch.where(index < 0, index + size, index)
+    return x.flatten(0, len(indices) - 1), place
+
+
+def _is_condition(index: Any) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
+def _alone(indices: Any) -> tuple[int, Any] | None:
+    """The dim and the condition, where that is the only index."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return (given[0][0], given[0][1].to(torch.bool)) if len(given) == 1 else None
+
+
+def _places(indices: Any) -> list[Any]:
+    """Indices, with the places where they hold in place of conditions."""
+    places: list[Any] = []
+    for index in indices:
+        places += torch.nonzero(index).unbind(1) if _is_condition(index) else [index]
+    return places
+
+
+def _masked_select(x: Any, where: Any) -> Any:
+    x, where = torch.broadcast_tensors(x, where)
+    return x.flatten().index_select(0, torch.nonzero(where.flatten())[:, 0])
+
+
+def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    whole = x.movedim((dim1, dim2), (-2, -1))
+    row, column = (torch.arange(size, device=x.device) for size in whole.shape[-2:])
+    place = (row + min(offset, 0)).clamp(0, new.shape[-1] - 1)
+    rows = new.index_select(-1, place).unsqueeze(-1)
+    whole = torch.where(column - row[:, None] == offset, rows, whole)
+    return whole.movedim((-2, -1), (dim1, dim2))
+
+
+def _strided_scatter(
+    x: Any, new: Any, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """Writes by places in memory (`fill_diagonal_`), of a tensor that lies there in any order."""
+    if not all(isinstance(number, int) for number in (*x.shape, *size, *stride)):
+        return NotImplemented
+    order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+    lying = x.permute(order)
+    if not lying.is_contiguous() or x.storage_offset():
+        return NotImplemented
+    if not new.numel():
+        return x.clone()
+    places = torch.full((), storage_offset or 0, dtype=torch.int64, device=x.device)
+    for count, step in zip(size, stride, strict=True):
+        places = places.unsqueeze(-1) + torch.arange(count, device=x.device) * step
+    written = lying.reshape(-1).scatter(0, places.reshape(-1), new.reshape(-1))
+    back = sorted(range(x.dim()), key=order.__getitem__)
+    return written.reshape(lying.shape).permute(back)
+
+
+RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.index.Tensor: _index,
+    aten.index_put.default: _index_put,
+    aten.masked_select.default: _masked_select,
+    aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
+    aten.as_strided_scatter.default: _strided_scatter,
+    aten.diagonal_scatter.default: _diagonal_scatter,
+}

@@ -1,0 +1,67 @@
+"""Dims that are cut, dropped, rolled and padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _split_with_sizes(x: Any, sizes: Any, dim: int = 0) -> Any:
+    """In sizes that are computed, as the rows of experts: the import has no program for these."""
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, start, start + size))
+        start = start + size
+    return parts
+
+
+def _roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
+    """Without dims all of it rolls as one."""
+    if dims:
+        return NotImplemented
+    return torch.roll(x.reshape(-1), shifts, (0,)).reshape(x.shape)
+
+
+def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Round a circle: what is cut off at one end of a dim is put in front of the other. Mirrored
+    along one dim: IREE 3.13 has no program where its sides differ, nor for edges repeated so."""
+    if mode == "reflect" and len(pad) == 2 and min(pad) >= 0:
+        (front, behind), size = pad, x.shape[-1]
+        sides = (x.narrow(-1, 1, front), x.narrow(-1, size - 1 - behind, behind))
+        before, after = (side.flip(-1) for side in sides)
+        return torch.cat([before, x, after], -1)
+    if mode not in ("circular", "replicate"):
+        return NotImplemented
+    for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
+        cut = [min(count, 0) for count in pad[2 * place : 2 * place + 2]]
+        middle = x.narrow(dim, -cut[0], x.shape[dim] + sum(cut))
+        parts, last, is_edge = [middle], middle.shape[dim], mode == "replicate"
+        for behind, count in enumerate(pad[2 * place : 2 * place + 2]):
+            if count > 0:
+                starts = (0, last - 1) if is_edge else (last - count, 0)
+                side = middle.narrow(dim, starts[behind], 1 if is_edge else count)
+                sizes = [count if each == dim else -1 for each in range(x.dim())]
+                parts.insert(behind * len(parts), side.expand(sizes))
+        x = torch.cat(parts, dim) if len(parts) > 1 else middle
+    return x
+
+
+def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
+    """Dim by dim: torch makes a `prims.squeeze` of it, which it does not decompose again."""
+    for dim in sorted((dim % max(1, x.dim()) for dim in dims), reverse=True):
+        x = x.squeeze(dim)
+    return x
+
+
+RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.squeeze.dims: _squeezed,
+    aten.split_with_sizes.default: _split_with_sizes,
+    aten.roll.default: _roll,
+    aten.pad.default: _pad,
+}
