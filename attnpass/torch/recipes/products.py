@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from ..fast_paths import encoder_layer, self_attention
-
 from .complexes import of_two
 
 aten = torch.ops.aten

@@ -40,7 +40,9 @@ def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
 def _sine_of_turns(x: Any) -> Any:
     """The sine of pi x, exact where that is large."""
     rest = x - 2 * torch.floor(x / 2 + 0.5)
-    return torch.sin(math.pi * torch.where(rest.abs() > 0.5, torch.copysign(1 - rest.abs(), rest), rest))
+    return torch.sin(
+        math.pi * torch.where(rest.abs() > 0.5, torch.copysign(1 - rest.abs(), rest), rest)
+    )
 
 
 @_wide

@@ -12,6 +12,8 @@ import pytest
 import attnpass
 
 torch = pytest.importorskip("torch")
+from attnpass.torch.recipes import RECIPES  # noqa: E402
+
 F = torch.nn.functional
 
 
@@ -103,3 +105,56 @@ def test_bits() -> None:
 
 def test_constants_with_numbers_below_0() -> None:
     _compare(Constants(), torch.randn(3))
+
+
+class Waves(torch.nn.Module):
+    """Transforms of a size that is no power of 2, there and back."""
+
+    def forward(self, x, window):
+        short = torch.stft(x, 6, 3, window=window, return_complex=True)
+        return torch.view_as_real(short), torch.istft(short, 6, 3, window=window)
+
+
+def test_transforms() -> None:
+    _compare(Waves(), torch.randn(2, 12), torch.rand(6) + 0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64, 66, 67, 210])
+def test_transforms_by_their_factors(count: int) -> None:
+    """What transforms are made of, as torch runs it."""
+    aten = torch.ops.aten
+    x = torch.randn(3, count, 2, dtype=torch.complex128)
+    calls = [(aten._fft_c2c, x, [1, 2], 1, True), (aten._fft_c2c, x, [0, 1], 2, False)]
+    calls += [(aten._fft_r2c, x.real, [2, 1], 0, one) for one in (True, False)]
+    calls += [(aten._fft_c2r, x, [0, 1], 2, 2 * count - more) for more in (1, 2) if more <= count]
+    for op, *args in calls:
+        torch.testing.assert_close(RECIPES[op.default](*args), op.default(*args))
+
+
+class Turns(torch.nn.Module):
+    """Arithmetic on complex numbers, as state spaces have it."""
+
+    def forward(self, w):
+        c = torch.view_as_complex(w)
+        d = torch.exp((w[..., 0] + 1j * w[..., 1]).unsqueeze(-1) * torch.arange(3))
+        made = (c * (1 + 2j) - w[..., 0], 2 / c.conj(), -c.cumsum(1) - 3, c @ c.mT)
+        return *map(torch.view_as_real, (*made, torch.einsum("hn,hnl->hl", c, d))), c.angle()
+
+
+def test_complex_numbers() -> None:
+    _compare(Turns(), torch.randn(2, 4, 2))
+
+
+class Chosen(torch.nn.Module):
+    """Rows that a condition picks, put where it holds, as many as it picks."""
+
+    def forward(self, x, y):
+        far, image, none = x.clone(), x.clone(), x.clone()
+        far[y > 0] = y[y > 0]
+        image[y[:, 0] > 0] += 2 * y[y[:, 0] > 0]
+        none[y > 99] = y[y > 99]
+        return far, image, none
+
+
+def test_chosen_rows_are_put_back() -> None:
+    _compare(Chosen(), torch.randn(6, 3), torch.randn(6, 3))
