@@ -50,8 +50,11 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> A
 
 def _put_in_turn(x: Any, where: Any, values: Any, accumulate: bool) -> Any:
     """As many rows as are known at run time (`x[m] = y[m]`), each at the next place of a condition:
-    nothing says to torch that there are as many of these."""
-    place = (where.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
+    nothing says to torch that there are as many of these. A single row goes to all places."""
+    first = values if values.dim() == 1 else values.flatten(1)[:, 0]
+    last = torch.ones_like(first, dtype=torch.int64).sum() - 1
+    place = where.flatten().to(torch.int64).cumsum(0) - 1
+    place = torch.minimum(place, last).clamp(min=0)
     # There may be none.
     values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
     rows = values.index_select(0, place).reshape(x.shape)

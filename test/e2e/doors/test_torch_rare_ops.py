@@ -146,14 +146,15 @@ def test_complex_numbers() -> None:
 
 
 class Chosen(torch.nn.Module):
-    """Rows that a condition picks, put where it holds, as many as it picks."""
+    """Rows that a condition picks, put where it holds, as many as it picks, or a single one."""
 
     def forward(self, x, y):
-        far, image, none = x.clone(), x.clone(), x.clone()
+        far, image, none, alike = (x.clone() for _ in range(4))
         far[y > 0] = y[y > 0]
         image[y[:, 0] > 0] += 2 * y[y[:, 0] > 0]
         none[y > 99] = y[y > 99]
-        return far, image, none
+        alike[y > 0] = y[y == y.amax()]
+        return far, image, none, alike
 
 
 def test_chosen_rows_are_put_back() -> None:
