@@ -105,7 +105,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
         op: of_number(op)
         for op in (
             *(aten.softmax.int, aten._softmax.default, aten.log_softmax.int),
-            *(aten.max.dim, aten.min.dim),
+            *(aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default),
+            *(aten.argmax.default, aten.argmin.default, aten.var.correction),
         )
     },
 }

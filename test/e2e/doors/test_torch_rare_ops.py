@@ -31,6 +31,7 @@ class Picks(torch.nn.Module):
             *(i.mode(1), i.mode(0, True), torch.where(truth, 1.0, 2.0).mode(1), truth.clamp(0, 1)),
             *(some.nanmedian(), some.nanmedian(1)[0], some.nanmedian(0, True)[0], i.nanmedian()),
             *(number.max(0), number.min(0, True), number.softmax(-1), number.log_softmax(0)),
+            *(number.logsumexp(0), number.argmin(-1), number.var(0, correction=0)),
             *(number.kthvalue(1), number.median(0), number.mode(), number.nanmedian(0)),
             *(torch.expand_copy(x[:, :1], (3, 4)), torch.slice_copy(x, 0, 1, 3), torch.t_copy(x)),
             *torch.split_copy(x, 2),
