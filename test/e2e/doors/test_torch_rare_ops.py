@@ -44,6 +44,7 @@ class Picks(torch.nn.Module):
                 for kind in ("mean", "none")
             ),
             F.binary_cross_entropy_with_logits(x, shares, pos_weight=weight),
+            F.kl_div(x, F.relu(shares - 0.5), reduction="batchmean"),
         )
 
 
