@@ -14,6 +14,8 @@ _WIDE = "si32"
 _COMPARISONS = ("gt", "ge", "lt", "le", "eq", "ne")
 _BOUNDS = ("clamp", "clamp_min", "clamp_max")
 _QUOTIENTS = ("div", "floor_divide", "remainder", "fmod")
+# Those of bytes are bytes, of other integers truths.
+_TRUTHS = ("any", "all")
 _SUMS = ("sum", "cumsum", "prod", "mean")
 _CONVERSIONS = ("torch.aten.to.dtype", "torch.aten._to_copy", "torch.prims.convert_element_type")
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -21,6 +23,7 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 _COMPUTED = {
     *("add", "sub", "rsub", "mul", "pow", "square", "abs", "neg", "maximum", "minimum"),
     *("amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "sort", "argsort", "topk"),
+    *_TRUTHS,
     *("logical_not", "logical_and", "logical_or", "logical_xor"),
     *(*_COMPARISONS, *_BOUNDS, *_QUOTIENTS, *_SUMS),
 }
@@ -61,14 +64,18 @@ class WideBytes(OpPass):
                 if isinstance(number, int) and not 0 <= number < 256:
                     # PyTorch takes what bytes are compared with, or divided by, for a byte.
                     op.operands[place] = build.number(number % 256)
-        behind = TorchBuilder(next_op(op))
-        for result in op.results:
-            if torch_element(result.type) == kind:
-                old = result.type
-                result.set_type(with_torch_element(old, _WIDE))
-                narrow = behind.in_type(result, kind)
-                result.replace_all_uses_except(narrow, defining_op(narrow))
+        _narrow_behind(op, kind, "i1" if word in _TRUTHS else _WIDE)
         return "computes with 32 bits"
+
+
+def _narrow_behind(op: ir.Operation, kind: str, wide: str) -> None:
+    """Has an op's results of type `kind` be of the wide one, and become those behind it."""
+    behind = TorchBuilder(next_op(op))
+    for result in op.results:
+        if torch_element(result.type) == kind:
+            result.set_type(with_torch_element(result.type, wide))
+            narrow = behind.in_type(result, kind)
+            result.replace_all_uses_except(narrow, defining_op(narrow))
 
 
 def _word(op: ir.Operation) -> str:

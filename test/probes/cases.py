@@ -424,6 +424,18 @@ PROBES = {
         inputs=[np.float32([4, 5, 6])],
         wanted=lambda: [np.float32([4, 5, 6])],
     ),
+    "constants times integers below 0": Probe(
+        modules.SIGNED,
+        "attn-compared-numbers",
+        inputs=[np.float32([4, 5, 6])],
+        wanted=lambda: [np.float32([-12, -15, -18])],
+    ),
+    "rests of constants": Probe(
+        modules.RESTS,
+        "attn-compared-numbers",
+        inputs=[np.float32([4, 5, 6])],
+        wanted=lambda: [np.float32([8, 10, 12])],
+    ),
     "NaN that is bounded": Probe(
         modules.BOUNDED,
         "attn-kept-nans",

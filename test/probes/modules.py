@@ -72,6 +72,27 @@ func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
 }
 """
 
+SIGNED = """
+func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
+  %-3 = torch.constant.int -3
+  %c = torch.vtensor.literal(dense<1.0> : tensor<3xf32>) : !torch.vtensor<[3],f32>
+  %y = torch.aten.mul.Scalar %c, %-3 : !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],f32>
+  %r = torch.aten.mul.Tensor %x, %y : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32> -> !torch.vtensor<[3],f32>
+  return %r : !torch.vtensor<[3],f32>
+}
+"""
+
+# The rest of C.
+RESTS = """
+func.func @main(%x: !torch.vtensor<[3],f32>) -> !torch.vtensor<[3],f32> {
+  %3 = torch.constant.int 3
+  %c = torch.vtensor.literal(dense<-1.0> : tensor<3xf32>) : !torch.vtensor<[3],f32>
+  %y = torch.aten.remainder.Scalar %c, %3 : !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],f32>
+  %r = torch.aten.mul.Tensor %x, %y : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32> -> !torch.vtensor<[3],f32>
+  return %r : !torch.vtensor<[3],f32>
+}
+"""
+
 SHIFTED = """
 func.func @main(%x: !torch.vtensor<[5],f32>) -> !torch.vtensor<[5],f32> {
   %1 = torch.constant.int 1

@@ -1,4 +1,5 @@
 // Floats are compared with floats, integers and bools with integers; 2.5 equals no integer, and stays.
+// Floats are multiplied by floats, and integers of 0 and more, and those beside integers, stay.
 
 // RUN: attn-opt %s --attn-compared-numbers | FileCheck %s
 
@@ -37,4 +38,38 @@ func.func @bools(%x: !torch.vtensor<[3],i1>) -> !torch.vtensor<[3],i1> {
   %0 = torch.constant.int 0
   %a = torch.aten.gt.Scalar %x, %0 : !torch.vtensor<[3],i1>, !torch.int -> !torch.vtensor<[3],i1>
   return %a : !torch.vtensor<[3],i1>
+}
+
+// CHECK-LABEL: func.func @signed(
+// CHECK: %[[LESS:.*]] = torch.constant.float -3.0
+// CHECK: torch.aten.mul.Scalar %arg0, %[[LESS]]
+// CHECK: torch.aten.add.Tensor %{{.*}}, %{{.*}}, %int2
+// CHECK: torch.aten.mul.Scalar %arg1, %int-3
+func.func @signed(%x: !torch.vtensor<[3],f32>, %y: !torch.vtensor<[3],si64>) -> (!torch.vtensor<[3],f32>, !torch.vtensor<[3],si64>) {
+  %2 = torch.constant.int 2
+  %-3 = torch.constant.int -3
+  %a = torch.aten.mul.Scalar %x, %-3 : !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],f32>
+  %b = torch.aten.add.Tensor %a, %x, %2 : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.int -> !torch.vtensor<[3],f32>
+  %c = torch.aten.mul.Scalar %y, %-3 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  return %b, %c : !torch.vtensor<[3],f32>, !torch.vtensor<[3],si64>
+}
+
+// The rest of a constant is moved by what divides where its sign is another; that of an argument stays.
+// CHECK-LABEL: func.func @rests(
+// CHECK: %[[REST:.*]] = torch.aten.remainder.Scalar %{{.*}}, %int3
+// CHECK: %[[MOVED:.*]] = torch.aten.add.Scalar %[[REST]], %int3
+// CHECK: %[[OTHER:.*]] = torch.aten.lt.Scalar %[[REST]], %int0
+// CHECK: torch.aten.where.self %[[OTHER]], %[[MOVED]], %[[REST]]
+// CHECK: torch.aten.ne.Tensor
+// CHECK: torch.aten.where.self
+// CHECK: torch.aten.remainder.Scalar %arg0, %int3
+// CHECK-NOT: where
+// CHECK: return
+func.func @rests(%x: !torch.vtensor<[3],si64>) -> (!torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>) {
+  %3 = torch.constant.int 3
+  %k = torch.vtensor.literal(dense<-1> : tensor<3xsi64>) : !torch.vtensor<[3],si64>
+  %a = torch.aten.remainder.Scalar %k, %3 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  %b = torch.aten.remainder.Tensor %k, %k : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
+  %c = torch.aten.remainder.Scalar %x, %3 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  return %a, %b, %c : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64>
 }

@@ -5,9 +5,18 @@
 
 // RUN: attn-opt %s --attn-wide-bytes --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-8: computes with 32 bits
+// WHY-COUNT-9: computes with 32 bits
 // WHY-COUNT-2: becomes integers by way of 32 bits
 // WHY-NOT: 32 bits
+
+// Whether any byte is not 0 is a byte.
+// CHECK-LABEL: func.func @any(
+// CHECK: %[[TRUTH:.*]] = torch.aten.any %{{.*}} : !torch.vtensor<[4],si32> -> !torch.vtensor<[],i1>
+// CHECK: torch.prims.convert_element_type %[[TRUTH]], %int0{{.*}} -> !torch.vtensor<[],ui8>
+func.func @any(%x: !torch.vtensor<[4],ui8>) -> !torch.vtensor<[],ui8> {
+  %a = torch.aten.any %x : !torch.vtensor<[4],ui8> -> !torch.vtensor<[],ui8>
+  return %a : !torch.vtensor<[],ui8>
+}
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[4],ui8>

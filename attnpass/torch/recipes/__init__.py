@@ -11,6 +11,7 @@ from typing import Any
 
 from . import (
     arithmetic,
+    complexes,
     functions,
     images,
     indices,
@@ -18,6 +19,7 @@ from . import (
     scans,
     shapes,
     sorts,
+    special,
     sums,
     windows,
 )
@@ -29,6 +31,7 @@ __all__ = ["COMPOSED", "DECOMPOSED", "RECIPES", "library_recipes"]
 # What neither IREE nor torch takes apart.
 RECIPES: dict[Any, Callable[..., Any]] = {
     **arithmetic.RECIPES,
+    **complexes.RECIPES,
     **functions.RECIPES,
     **images.RECIPES,
     **indices.RECIPES,
@@ -36,6 +39,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     **scans.RECIPES,
     **shapes.RECIPES,
     **sorts.RECIPES,
+    **special.RECIPES,
     **sums.RECIPES,
     **windows.RECIPES,
 }

@@ -1,4 +1,4 @@
-"""Arithmetic of elements: quotients, remainders, powers, signs, complex numbers, constants."""
+"""Arithmetic of elements: quotients, remainders, powers, signs, constants."""
 
 from __future__ import annotations
 
@@ -88,22 +88,6 @@ def _equal(x: Any, y: Any) -> Any:
     return torch.isnan(x).logical_not() if x is y and x.is_floating_point() else NotImplemented
 
 
-def _times_real(x: Any, y: Any) -> Any:
-    """A complex tensor times a real number or tensor, in either order."""
-    if isinstance(y, torch.Tensor) and y.is_complex():
-        x, y = y, x
-    if not x.is_complex() or isinstance(y, complex) or getattr(y, "is_complex", bool)():
-        return NotImplemented
-    factor = y.unsqueeze(-1) if isinstance(y, torch.Tensor) else y
-    return torch.view_as_complex(torch.view_as_real(x) * factor)
-
-
-def _absolute(x: Any) -> Any:
-    if not x.is_complex():
-        return NotImplemented
-    return torch.view_as_real(x).square().sum(-1).sqrt()
-
-
 def _power_of_integers(x: Any, y: Any) -> Any:
     if x.is_floating_point() or x.is_complex():
         return NotImplemented
@@ -154,9 +138,6 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.remainder.Scalar_Tensor: _remainder_of_number,
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
-    aten.mul.Scalar: _times_real,
-    aten.mul.Tensor: _times_real,
-    aten.abs.default: _absolute,
     aten.pow.Tensor_Scalar: _power_of_integers,
     aten.fmax.default: _of_numbers(torch.maximum),
     aten.fmin.default: _of_numbers(torch.minimum),

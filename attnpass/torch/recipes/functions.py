@@ -112,6 +112,47 @@ def _prelu(x: Any, weight: Any) -> Any:
     return torch.where(x > 0, x, weight.reshape(channels) * x)
 
 
+def _frexp(x: Any) -> Any:
+    """A number of 1/2 to 1, and the power of 2 that it is multiplied by, by its bits."""
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    of_bits, digits, bias = (
+        (torch.int64, 52, 1022) if x.dtype == torch.float64 else (torch.int32, 23, 126)
+    )
+    most = 2 * bias + 3
+    smallest = torch.finfo(wide.dtype).smallest_normal
+    is_small = (wide.abs() < smallest) & (wide != 0)
+    wide = torch.where(is_small, wide * 2.0**digits, wide)
+    bits = wide.view(of_bits)
+    power = (bits >> digits) & most
+    mantissa = ((bits & ~(most << digits)) | (bias << digits)).view(wide.dtype)
+    is_plain = (wide != 0) & wide.isfinite()
+    exponent = power - bias - torch.where(is_small, digits, 0)
+    mantissa = torch.where(is_plain, mantissa, wide).to(x.dtype)
+    return mantissa, torch.where(is_plain, exponent, 0).to(torch.int32)
+
+
+def _next_after(x: Any, y: Any) -> Any:
+    """The next number on the way to y: of one more or one less in the bits."""
+    kind = torch.result_type(x, y)
+    if kind not in (torch.float32, torch.float64):
+        return NotImplemented
+    x, y = torch.broadcast_tensors(x.to(kind), y.to(kind))
+    bits = x.contiguous().view(torch.int32 if x.dtype == torch.float32 else torch.int64)
+    step = torch.where((y > x) == (x > 0), 1, -1).to(bits.dtype)
+    least = torch.ones_like(bits).view(x.dtype)
+    from_zero = torch.where(y < 0, -least, least)
+    found = torch.where(x == 0, from_zero, (bits + step).view(x.dtype))
+    found = torch.where(x == y, y, found)
+    return torch.where(x.isnan() | y.isnan(), math.nan, found)
+
+
+def _clamp_truths(x: Any, low: Any = None, high: Any = None) -> Any:
+    """The import compares truths with numbers."""
+    if x.dtype != torch.bool or isinstance(low, float) or isinstance(high, float):
+        return NotImplemented
+    return torch.clamp(x.to(torch.int64), low, high)
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.sign.default: _sign,
     aten.trunc.default: _trunc,
@@ -122,6 +163,9 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.nan_to_num.default: _without_nans,
     aten.logit.default: _logit,
     aten.hypot.default: _hypot,
+    aten.frexp.Tensor: _frexp,
+    aten.nextafter.default: _next_after,
+    aten.clamp.default: _clamp_truths,
     aten.xlogy.Tensor: _xlogy,
     aten.erfinv.default: _erfinv,
     aten.erfc.default: _erfc,

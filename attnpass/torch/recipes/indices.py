@@ -38,11 +38,27 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> A
         return aten.index_put.default(x, _places(indices), values, accumulate)
     _, where = alone
     rest = x.shape[where.dim() :]
+    spread = where.reshape(*where.shape, *[1] * len(rest))
+    if not isinstance(values.numel(), int) and values.dim() == 1 + len(rest):
+        return _put_in_turn(x, spread, values, accumulate)
     if values.numel() == 1 and not accumulate:
-        return torch.where(where.reshape(*where.shape, *[1] * len(rest)), values.reshape(()), x)
+        return torch.where(spread, values.reshape(()), x)
     rows, place = x.flatten(0, where.dim() - 1), torch.nonzero(where.flatten())[:, 0]
     values = values.expand(place.shape[0], *rest)
     return aten.index_put.default(rows, [place], values, accumulate).reshape(x.shape)
+
+
+def _put_in_turn(x: Any, where: Any, values: Any, accumulate: bool) -> Any:
+    """As many rows as are known at run time (`x[m] = y[m]`), each at the next place of a condition:
+    nothing says to torch that there are as many of these. A single row goes to all places."""
+    first = values if values.dim() == 1 else values.flatten(1)[:, 0]
+    last = torch.ones_like(first, dtype=torch.int64).sum() - 1
+    place = where.flatten().to(torch.int64).cumsum(0) - 1
+    place = torch.minimum(place, last).clamp(min=0)
+    # There may be none.
+    values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+    rows = values.index_select(0, place).reshape(x.shape)
+    return torch.where(where, x + rows if accumulate else rows, x)
 
 
 def _joined(x: Any, indices: Any) -> tuple[Any, Any] | None:
@@ -81,6 +97,13 @@ def _masked_select(x: Any, where: Any) -> Any:
     return x.flatten().index_select(0, torch.nonzero(where.flatten())[:, 0])
 
 
+def _masked_scatter(x: Any, where: Any, source: Any) -> Any:
+    """The import broadcasts neither."""
+    if x.shape == where.shape:
+        return NotImplemented
+    return aten.masked_scatter.default(*torch.broadcast_tensors(x, where), source)
+
+
 def _diagonal_scatter(x: Any, new: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     whole = x.movedim((dim1, dim2), (-2, -1))
     row, column = (torch.arange(size, device=x.device) for size in whole.shape[-2:])
@@ -114,6 +137,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
     aten.masked_select.default: _masked_select,
+    aten.masked_scatter.default: _masked_scatter,
     aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
     aten.as_strided_scatter.default: _strided_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..fast_paths import encoder_layer, self_attention
+from .complexes import of_two
 
 aten = torch.ops.aten
 
@@ -36,6 +37,8 @@ def _grouped_mm(x: Any, weights: Any, offs: Any = None, bias: Any = None, out_dt
 
 def _times_vector(x: Any, y: Any) -> Any:
     """The import has no program for batches of matrices times a vector."""
+    if x.is_complex() or y.is_complex():
+        return of_two(torch.matmul)(x, y)
     if y.dim() == 1 and x.dim() > 2:
         return torch.matmul(x, y.unsqueeze(-1)).squeeze(-1)
     if x.dim() == 1 and y.dim() > 2:

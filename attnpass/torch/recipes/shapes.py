@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
@@ -30,12 +31,15 @@ def _roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
 
 def _pad(x: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Round a circle: what is cut off at one end of a dim is put in front of the other. Mirrored
-    along one dim: IREE 3.13 has no program where its sides differ, nor for edges repeated so."""
-    if mode == "reflect" and len(pad) == 2 and min(pad) >= 0:
-        (front, behind), size = pad, x.shape[-1]
-        sides = (x.narrow(-1, 1, front), x.narrow(-1, size - 1 - behind, behind))
-        before, after = (side.flip(-1) for side in sides)
-        return torch.cat([before, x, after], -1)
+    along one dim: IREE 3.13 has no program where its sides differ, nor for edges repeated so, nor
+    for three dims."""
+    if mode == "reflect" and len(pad) in (2, 6) and min(pad) >= 0:
+        for place in range(len(pad) // 2):
+            dim, front, behind = -1 - place, *pad[2 * place : 2 * place + 2]
+            sides = (x.narrow(dim, 1, front), x.narrow(dim, x.shape[dim] - 1 - behind, behind))
+            before, after = (side.flip(dim) for side in sides)
+            x = torch.cat([before, x, after], dim)
+        return x
     if mode not in ("circular", "replicate"):
         return NotImplemented
     for place, dim in enumerate(range(x.dim() - 1, x.dim() - 1 - len(pad) // 2, -1)):
@@ -59,9 +63,50 @@ def _squeezed(x: torch.Tensor, dims: Any) -> torch.Tensor:
     return x
 
 
+def of_number(op: Any, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """An op along a dim, of a tensor without dims as of one with one: the import fails on it, or
+    does not end; of others `otherwise`."""
+
+    def made(x: Any, *rest: Any, **named: Any) -> Any:
+        if x.dim():
+            return otherwise(x, *rest, **named) if otherwise else NotImplemented
+        return pytree.tree_map(lambda result: result.squeeze(), op(x.unsqueeze(0), *rest, **named))
+
+    return made
+
+
+# Views of which torch has a copy, too (`torch.expand_copy`).
+_VIEWS = (
+    *("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select"),
+    *("slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold"),
+    *("unsqueeze", "view"),
+)
+
+
+def _copied(view: Any) -> Callable[..., Any]:
+    def copied(*args: Any, **named: Any) -> Any:
+        return pytree.tree_map(torch.clone, view(*args, **named))
+
+    return copied
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
     aten.split_with_sizes.default: _split_with_sizes,
     aten.roll.default: _roll,
     aten.pad.default: _pad,
+    **{
+        getattr(getattr(aten, f"{name}_copy"), form): _copied(getattr(getattr(aten, name), form))
+        for name in _VIEWS
+        for form in getattr(aten, f"{name}_copy").overloads()
+        if "out" not in form
+    },
+    **{
+        op: of_number(op)
+        for op in (
+            *(aten.softmax.int, aten._softmax.default, aten.log_softmax.int),
+            *(aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default),
+            *(aten.argmax.default, aten.argmin.default, aten.var.correction),
+        )
+    },
 }

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .shapes import of_number
+
 aten = torch.ops.aten
 
 
@@ -54,6 +56,45 @@ def _median_of_all(x: Any) -> Any:
     return found if found is NotImplemented else found[0]
 
 
+def _median_of_numbers(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """The median of those that are no NaN, which stand behind all others in order."""
+    if not x.is_floating_point():
+        return _median(x, dim, keepdim)
+    count = x.shape[dim]
+    if not isinstance(count, int) or not count:
+        return NotImplemented
+    values, places = torch.sort(x, dim)
+    middle = ((torch.isnan(x).logical_not().sum(dim, keepdim=True) - 1) // 2).clamp(min=0)
+    value, place = (torch.gather(found, dim, middle) for found in (values, places))
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+def _median_of_all_numbers(x: Any) -> Any:
+    found = _median_of_numbers(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
+
+
+def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The least of those that are there most often, and the last place of it."""
+    if x.dtype == torch.bool or x.is_complex():
+        return NotImplemented
+    x = x.movedim(dim, -1)
+    # NaN is another number each time, and behind all others.
+    same = x.unsqueeze(-1) == x.unsqueeze(-2)
+    counts = same.to(torch.int64).sum(-1).clamp(min=1)
+    is_most = counts == counts.amax(-1, keepdim=True)
+    bounds = (torch.finfo if x.is_floating_point() else torch.iinfo)(x.dtype)
+    largest = math.inf if x.is_floating_point() else bounds.max
+    is_number = is_most & (x == x)
+    value = torch.where(is_number, x, largest).amin(-1, keepdim=True)
+    value = torch.where(is_number.any(-1, keepdim=True), value, x.amax(-1, keepdim=True))
+    place = torch.arange(x.shape[-1], device=x.device)
+    is_it = (x == value) | (torch.isnan(x) & torch.isnan(value))
+    last = torch.where(is_it, place, 0).amax(-1, keepdim=True)
+    value, last = value.movedim(-1, dim), last.movedim(-1, dim)
+    return (value, last) if keepdim else (value.squeeze(dim), last.squeeze(dim))
+
+
 def _searched(sorted_sequence: Any, self: Any, *, right: bool = False, **more: Any) -> Any:
     """How many numbers of a row come before each that is looked for."""
     if more.get("sorter") is not None or more.get("side") is not None:
@@ -70,7 +111,10 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.sort.stable: _stable_sort,
     aten.sort.default: _sorted_truths,
     aten.searchsorted.Tensor: _searched,
-    aten.median.dim: _median,
+    aten.median.dim: of_number(aten.median.dim, _median),
+    aten.nanmedian.dim: of_number(aten.nanmedian.dim, _median_of_numbers),
+    aten.nanmedian.default: _median_of_all_numbers,
+    aten.mode.default: of_number(aten.mode.default, _mode),
     aten.median.default: _median_of_all,
-    aten.kthvalue.default: _kth,
+    aten.kthvalue.default: of_number(aten.kthvalue.default, _kth),
 }

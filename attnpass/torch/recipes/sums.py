@@ -47,19 +47,29 @@ def _cross_entropy(
     """Of class numbers or of shares of the classes; by `reduction` one a row (0), their mean (1) or
     sum (2)."""
     classes = 1 if x.dim() > 1 else 0
-    if weight is not None and (label_smoothing or target.is_floating_point()):
-        return NotImplemented
     logs = torch.log_softmax(x, classes)
-    even = -logs.mean(classes) * label_smoothing
+    weighed = logs
+    if weight is not None:
+        weighed = logs * weight.reshape(-1, *[1] * (logs.dim() - classes - 1))
+    even = -weighed.mean(classes) * label_smoothing
     if target.is_floating_point():
-        losses = even - (1 - label_smoothing) * (target * logs).sum(classes)
+        losses = even - (1 - label_smoothing) * (target * weighed).sum(classes)
         return (losses, losses.mean(), losses.sum())[reduction]
     if not label_smoothing:
         return _negative_logs(logs, target, weight, reduction, ignore_index)
-    losses = _negative_logs(logs, target, None, 0, ignore_index)
+    losses = _negative_logs(logs, target, weight, 0, ignore_index)
+    losses = torch.where(target != ignore_index, (1 - label_smoothing) * losses + even, 0)
+    shares = _shares(logs, target, weight, ignore_index)
+    return (losses, losses.sum() / shares.sum(), losses.sum())[reduction]
+
+
+def _shares(logs: Any, target: Any, weight: Any, ignore_index: int) -> Any:
+    """How much each row counts."""
     kept = target != ignore_index
-    losses = torch.where(kept, (1 - label_smoothing) * losses + even, 0)
-    return (losses, losses.sum() / kept.sum(), losses.sum())[reduction]
+    if weight is None:
+        return kept.to(logs.dtype)
+    place = torch.where(kept, target, 0)
+    return kept.to(logs.dtype) * weight.index_select(0, place.reshape(-1)).reshape(place.shape)
 
 
 def _negative_logs(
@@ -69,9 +79,7 @@ def _negative_logs(
     classes = 1 if logs.dim() > 1 else 0
     kept = target != ignore_index
     place = torch.where(kept, target, 0)
-    share = kept.to(logs.dtype)
-    if weight is not None:
-        share = share * weight.index_select(0, place.reshape(-1)).reshape(place.shape)
+    share = _shares(logs, target, weight, ignore_index)
     found = torch.gather(logs, classes, place.unsqueeze(classes)).squeeze(classes)
     losses = torch.where(kept, -found * share, 0)
     return (losses, losses.sum() / share.sum(), losses.sum())[reduction]

@@ -26,6 +26,16 @@ def _fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: A
     return made.reshape(*x.shape[:-2], -1, *size)
 
 
+def _folded(x: Any, sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
+    """Windows of a dim, the last of `x`, added where they lie (`istft`)."""
+    x = x.movedim(dim, -1)
+    count = (x.shape[-1] - 1) * step + size
+    blocks = x.reshape(-1, size, x.shape[-1])
+    made = F.fold(blocks, (1, count), (1, size), stride=(1, step))
+    made = F.pad(made.reshape(*x.shape[:-2], count), (0, sizes[dim] - count))
+    return made.movedim(-1, dim)
+
+
 def _unbatched(op: Any, dims: int) -> Callable[..., Any]:
     """A convolution or a pooling whose import takes batches alone."""
 
@@ -131,7 +141,8 @@ def _transposed(op: Any, dims: int) -> Callable[..., Any]:
 
 
 def _same_padding(dims: int) -> Callable[..., Any]:
-    """A convolution with as many results as elements, padded on both sides or one more behind."""
+    """A convolution with as many results as elements, padded on both sides or one more behind; the
+    import takes batches alone."""
 
     def convolution(
         x: Any,
@@ -146,20 +157,23 @@ def _same_padding(dims: int) -> Callable[..., Any]:
             [size] * dims if isinstance(size, int) else [*size] * (dims // len(size))
             for size in (stride, dilation)
         )
+        if x.dim() == dims + 1:
+            of_batch = getattr(aten, f"conv{dims}d").padding
+            options = (bias, stride, padding, dilation, groups)
+            return of_batch(x.unsqueeze(0), weight, *options).squeeze(0)
         total = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
         if padding == "valid" or not any(size % 2 for size in total):
             return NotImplemented
         sides = [side for size in reversed(total) for side in (size // 2, size - size // 2)]
-        batched = x if x.dim() == dims + 2 else x.unsqueeze(0)
         plain = getattr(aten, f"conv{dims}d").default
-        result = plain(F.pad(batched, sides), weight, bias, stride, [0] * dims, dilation, groups)
-        return result if x.dim() == dims + 2 else result.squeeze(0)
+        return plain(F.pad(x, sides), weight, bias, stride, [0] * dims, dilation, groups)
 
     return convolution
 
 
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.col2im.default: _fold,
+    aten.unfold_backward.default: _folded,
     **{
         op: _unbatched(op, dims)
         for dims in (1, 2, 3)

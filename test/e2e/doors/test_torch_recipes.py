@@ -567,6 +567,7 @@ def test_bytes_rolls_and_operators_that_were_imported() -> None:
         wide = (pixels / 255, pixels * 0.5, pixels > 127, pixels.clamp(3.5, 100.7), pixels.sum())
         narrow = (pixels + 200, pixels - 200, pixels // 3, pixels % 7, -pixels, pixels.amax(1))
         most, sorted_ = pixels.max(1), pixels.sort(1)
+        narrow += (pixels.any(), pixels.all(1), pixels.any(0, True))
         bytes_ = (*narrow, signed // 3, signed % 3, *most, *sorted_, -signed, signed | 6, signed**3)
         cast = ((x * 40.5 + 100).to(torch.uint8), (x * 16.5).to(torch.int8), pixels ^ 85)
         rolls = (x.roll(4, 0), x.roll(-3, 0), x.roll((7, -9), (0, 1)), x.roll(20), x.roll(-1, 1))

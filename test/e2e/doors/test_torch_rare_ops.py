@@ -1,0 +1,163 @@
+"""Ops of torch that few models have, against torch in float64."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+
+import attnpass
+
+torch = pytest.importorskip("torch")
+from attnpass.torch.recipes import RECIPES  # noqa: E402
+
+F = torch.nn.functional
+
+
+class Special(torch.nn.Module):
+    def forward(self, x):
+        return torch.lgamma(x), torch.digamma(x)
+
+
+class Picks(torch.nn.Module):
+    """What is picked of a row, and of a tensor without dims; copies of views; parts of losses."""
+
+    def forward(self, x, i, some, shares, given):
+        truth, number, weight = x > 1, x.sum(), shares[0]
+        return (
+            *(i.mode(1), i.mode(0, True), torch.where(truth, 1.0, 2.0).mode(1), truth.clamp(0, 1)),
+            *(some.nanmedian(), some.nanmedian(1)[0], some.nanmedian(0, True)[0], i.nanmedian()),
+            *(number.max(0), number.min(0, True), number.softmax(-1), number.log_softmax(0)),
+            *(number.logsumexp(0), number.argmin(-1), number.var(0, correction=0)),
+            *(number.kthvalue(1), number.median(0), number.mode(), number.nanmedian(0)),
+            *(torch.expand_copy(x[:, :1], (3, 4)), torch.slice_copy(x, 0, 1, 3), torch.t_copy(x)),
+            *torch.split_copy(x, 2),
+            *(x[0].masked_scatter(truth, x), x.masked_scatter(x[0] > 0, 2 * x)),
+            *(F.pad(x.view(1, 1, 3, 2, -1), (1, 1, 1, 0, 2, 1), mode="reflect"),),
+            F.conv1d(x, x[:, :3, None], None, 2, "valid"),
+            *(
+                F.cross_entropy(x, target, weight, label_smoothing=0.3, reduction=kind)
+                for target in (shares, given)
+                for kind in ("mean", "none")
+            ),
+            F.binary_cross_entropy_with_logits(x, shares, pos_weight=weight),
+            F.kl_div(x, F.relu(shares - 0.5), reduction="batchmean"),
+        )
+
+
+class Bits(torch.nn.Module):
+    def forward(self, x):
+        y, wide = x.flip(0), x.double()
+        small = torch.frexp(x.half())
+        return torch.frexp(x), torch.nextafter(x, y), small, torch.nextafter(wide, wide.sum())
+
+
+class Constants(torch.nn.Module):
+    """What is computed of constants at compile time, with numbers below 0."""
+
+    def forward(self, x):
+        one, whole = torch.ones(3), torch.full((3,), -1)
+        floats = one * -3, one + -2, one - (-2), -3 - one, torch.add(one, one, alpha=-2)
+        rests = one % -3, -one % 3.5, -one % (2 * one), whole % 3, whole % -whole
+        return *(x * number for number in floats), *(x * rest for rest in rests)
+
+
+def _compare(model, *args):
+    with torch.no_grad():
+        fast = attnpass.torch.compile(model, args)
+        wanted, got = copy.deepcopy(model)(*map(_wide, args)), fast(*args)
+    leaves = torch.utils._pytree.tree_leaves
+    for ours, theirs in zip(leaves(got), leaves(wanted), strict=True):
+        assert ours.shape == theirs.shape
+        few = 2e-3 if ours.dtype == torch.float16 else 1e-5
+        torch.testing.assert_close(
+            ours.double(), theirs.double(), rtol=few, atol=few, equal_nan=True
+        )
+
+
+def _wide(value):
+    return value.double() if value.is_floating_point() else value
+
+
+def test_sums_without_an_end() -> None:
+    ends = [0.0, -0.0, -1.0, -2.0, -1e-5, 1e10, 1e30, math.inf, -math.inf, math.nan, 88.0]
+    _compare(Special(), torch.cat([torch.linspace(-5, 30, 37), torch.tensor(ends)]))
+
+
+def test_picks_copies_and_losses() -> None:
+    some = torch.randint(0, 4, (3, 7)).float()
+    some[0, :3], some[1] = math.nan, math.nan
+    _compare(
+        *(Picks(), torch.randn(3, 4), torch.randint(0, 4, (3, 7)), some),
+        *(torch.rand(3, 4), torch.tensor([3, -100, 0])),
+    )
+
+
+def test_bits() -> None:
+    ends = [0.0, -0.0, 1e-30, 3e38, math.inf, -math.inf, math.nan, 1.0, -1.0, 2.0, 0.99999994]
+    x, bits = torch.tensor(ends), Bits()
+    leaves = torch.utils._pytree.tree_leaves
+    got = leaves(attnpass.torch.compile(bits, (x,))(x))
+    for ours, theirs in zip(got, leaves(bits(x)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+def test_constants_with_numbers_below_0() -> None:
+    _compare(Constants(), torch.randn(3))
+
+
+class Waves(torch.nn.Module):
+    """Transforms of a size that is no power of 2, there and back."""
+
+    def forward(self, x, window):
+        short = torch.stft(x, 6, 3, window=window, return_complex=True)
+        return torch.view_as_real(short), torch.istft(short, 6, 3, window=window)
+
+
+def test_transforms() -> None:
+    _compare(Waves(), torch.randn(2, 12), torch.rand(6) + 0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64, 66, 67, 210])
+def test_transforms_by_their_factors(count: int) -> None:
+    """What transforms are made of, as torch runs it."""
+    aten = torch.ops.aten
+    x = torch.randn(3, count, 2, dtype=torch.complex128)
+    calls = [(aten._fft_c2c, x, [1, 2], 1, True), (aten._fft_c2c, x, [0, 1], 2, False)]
+    calls += [(aten._fft_r2c, x.real, [2, 1], 0, one) for one in (True, False)]
+    calls += [(aten._fft_c2r, x, [0, 1], 2, 2 * count - more) for more in (1, 2) if more <= count]
+    for op, *args in calls:
+        torch.testing.assert_close(RECIPES[op.default](*args), op.default(*args))
+
+
+class Turns(torch.nn.Module):
+    """Arithmetic on complex numbers, as state spaces have it."""
+
+    def forward(self, w):
+        c = torch.view_as_complex(w)
+        d = torch.exp((w[..., 0] + 1j * w[..., 1]).unsqueeze(-1) * torch.arange(3))
+        made = (c * (1 + 2j) - w[..., 0], 2 / c.conj(), -c.cumsum(1) - 3, c @ c.mT)
+        return *map(torch.view_as_real, (*made, torch.einsum("hn,hnl->hl", c, d))), c.angle()
+
+
+def test_complex_numbers() -> None:
+    _compare(Turns(), torch.randn(2, 4, 2))
+
+
+class Chosen(torch.nn.Module):
+    """Rows that a condition picks, put where it holds, as many as it picks, or a single one."""
+
+    def forward(self, x, y):
+        far, image, none, alike = (x.clone() for _ in range(4))
+        far[y > 0] = y[y > 0]
+        image[y[:, 0] > 0] += 2 * y[y[:, 0] > 0]
+        none[y > 99] = y[y > 99]
+        alike[y > 0] = y[y == y.amax()]
+        return far, image, none, alike
+
+
+def test_chosen_rows_are_put_back() -> None:
+    _compare(Chosen(), torch.randn(6, 3), torch.randn(6, 3))
