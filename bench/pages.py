@@ -215,8 +215,8 @@ def other_blocks_on_gpu(run: str = "blocks_h200") -> str:
         spent = [f"{one['device_ms']:.3f}" for one in both]
         errors = f"{ways['kernels']['error']:.0e} ({ways['torch']['error']:.0e})"
         lines.append([names[case], *spent, *map(three_digits, both), errors])
-    head = ["layer, f16 where none is said", "GPU", "GPU, PyTorch", "a call", "a call, PyTorch", "error"]
-    return f"{on(results)}:\n\n" + table(head, lines)
+    head = ["layer, f16 where none is said", "GPU", "GPU, PyTorch", "a call", "a call, PyTorch"]
+    return f"{on(results)}:\n\n" + table([*head, "error"], lines)
 
 
 def _best_of_pytorch(ways: Ways) -> str:
@@ -239,10 +239,13 @@ def product_kernels(run: str = "product_kernels_h200") -> str:
 
 def f32_products() -> str:
     """The same of products of f32, and of batches of them."""
-    return _timed_products("product_kernels_h200", lambda case: case.startswith("f32 "))
+    return _timed_products(
+        "product_kernels_h200", lambda case: case.startswith("f32 "), beside=True
+    )
 
 
-def _timed_products(run: str, is_told: Callable[[str], bool]) -> str:
+def _timed_products(run: str, is_told: Callable[[str], bool], beside: bool = False) -> str:
+    """`beside` says whether PyTorch's errors stand beside the kernels'."""
     results, lines = load(run), []
     for case, ways in results.by_case("timed").items():
         if not is_told(case):
@@ -253,11 +256,11 @@ def _timed_products(run: str, is_told: Callable[[str], bool]) -> str:
         times = [f"{ways[way]['us']:.0f}" if way in ways else "" for way in _PRODUCT_WAYS]
         ratio = f"{ways['torch']['us'] / ways['kernel']['us']:.2f}"
         errors = [f"{ways[way]['error']:.1e}" for way in ("kernel", "torch")]
-        lines.append([", ".join(words), *times, ratio, f"{errors[0]} ({errors[1]})"])
+        lines.append([", ".join(words), *times, ratio, *errors[: 1 + beside]])
     head = ["rows x columns x depth", "IREE", "kernel", "PyTorch"]
-    words = "errors against float64, PyTorch's in brackets"
-    where = f"{on(results, 'microseconds on the GPU')}; {words}:\n\n"
-    return where + table([*head, "PyTorch's time / kernel's", "error"], lines)
+    head += ["PyTorch's time / kernel's", "error", *["PyTorch's"] * beside]
+    where = f"{on(results, 'microseconds on the GPU')}; errors against float64:\n\n"
+    return where + table(head, lines)
 
 
 def products_together() -> str:

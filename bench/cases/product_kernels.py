@@ -252,8 +252,8 @@ def cases() -> list[KernelProduct]:
     for size, behind in TIMED_F32:
         found.append(KernelProduct("timed", "f32", *size, behind))
     found.append(KernelProduct("timed", "f32", 1777, 6144, 4096, unknown=True))
-    for batch, *size in TIMED_F32_BATCHES:
-        found.append(KernelProduct("timed", "f32", *size, batch=batch))
+    for batch, rows, n, k in TIMED_F32_BATCHES:
+        found.append(KernelProduct("timed", "f32", rows, n, k, batch=batch))
     for (batch, rows, n, k), weights, behind in TIMED_BATCHES:
         found.append(KernelProduct("timed", "f16", rows, n, k, behind, False, batch, weights))
     for part, sizes in (("timed", TIMED_JOINED), ("few", [(one, "") for one in FEW_JOINED])):
