@@ -39,6 +39,29 @@ func.func @main(%a: tensor<?x64xf16>, %w: tensor<264x64xf16>, %b: tensor<264xf16
   return %r : tensor<?x264xf16>
 }
 """
+# ResNet's first layer, and a classifier of what it makes.
+IMAGES = """
+func.func @main(%x: tensor<4x3x37x37xf32>, %w: tensor<64x3x7x7xf32>, %c: tensor<64x2048xf32>)
+    -> tensor<1024x2048xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x64x16x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x64x16x16xf32>) -> tensor<4x64x16x16xf32>
+  %y = linalg.conv_2d_nchw_fchw
+      {strides = dense<2> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}
+      ins(%x, %w : tensor<4x3x37x37xf32>, tensor<64x3x7x7xf32>)
+      outs(%f : tensor<4x64x16x16xf32>) -> tensor<4x64x16x16xf32>
+  %t = tensor.empty() : tensor<4x16x16x64xf32>
+  %last = linalg.transpose ins(%y : tensor<4x64x16x16xf32>) outs(%t : tensor<4x16x16x64xf32>)
+      permutation = [0, 2, 3, 1]
+  %rows = tensor.collapse_shape %last [[0, 1, 2], [3]]
+      : tensor<4x16x16x64xf32> into tensor<1024x64xf32>
+  %er = tensor.empty() : tensor<1024x2048xf32>
+  %fr = linalg.fill ins(%zero : f32) outs(%er : tensor<1024x2048xf32>) -> tensor<1024x2048xf32>
+  %r = linalg.matmul ins(%rows, %c : tensor<1024x64xf32>, tensor<64x2048xf32>)
+      outs(%fr : tensor<1024x2048xf32>) -> tensor<1024x2048xf32>
+  return %r : tensor<1024x2048xf32>
+}
+"""
 FLAGS = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_90"]
 
 
@@ -89,12 +112,23 @@ def test_the_module_holds_the_kernel_where_it_is_asked_for(products: str, rows: 
     assert bool(re.search(rb"main_dispatch_\d+", data)) != taken
 
 
+@pytest.mark.parametrize("products", ["auto", "never"])
+def test_convolutions_and_products_of_f32_are_kernels(products: str) -> None:
+    """By default, compiled for sm_90 without a GPU; three channels of 7 x 7 are a depth of 147."""
+    data = attnpass.compile_str(IMAGES, products=products, extra_args=FLAGS)
+    names = {one.name for one in load_products() if one.image() in data}
+    kinds = {name.removeprefix("product_f32_tile").partition("_")[0] for name in names}
+    assert kinds == (set() if products == "never" else {"64", "128"})
+
+
 @pytest.mark.parametrize("run", ["product_kernels_h100", "product_kernels_h200"])
 def test_on_a_gpu_they_were_right(run: str) -> None:
-    """Odd sizes and whole blocks': errors as PyTorch's in the same type, three runs the same."""
+    """Odd sizes and whole blocks': errors as PyTorch's in the same type, three runs the same; in
+    f32 two of its last bits, which sums of few products have there, too."""
     found = load(run)
     rows = [case for part in ("right", "timed", "few") for case in found.by_case(part).values()]
     assert len(rows) > 50
     for case in rows:
-        assert case["kernel"]["error"] <= 1.02 * case["torch"]["error"]
+        least = 2.5e-7 if case["kernel"]["case"].startswith("f32 ") else 0.0
+        assert case["kernel"]["error"] <= max(1.02 * case["torch"]["error"], least)
         assert case["kernel"]["same_bits"]
