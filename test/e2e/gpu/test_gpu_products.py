@@ -142,7 +142,8 @@ def wide_products(level: str) -> tuple[ir.Module, attnpass.Report]:
         left, right, out = sums.replace("->", ",").split(",")
         one, other, result = (tensor(*shape) for shape in wide_shapes(sums))
         text += renamed(product((left, right, out), (one, other, result)), symbol("of", sums))
-    return lowered(text, [*CUDA, f"--iree-opt-level={level}"], report=report), report
+    flags = [*CUDA, f"--iree-opt-level={level}"]
+    return lowered(text, flags, report=report, products="never"), report
 
 
 @pytest.mark.parametrize("level", ["O0", "O2"])
@@ -206,7 +207,7 @@ def test_computed_f32_factors_in_tiles_of_threads(kind: str) -> None:
     x = rng.standard_normal((2, 32, 48)).astype(np.float16 if kind == "f16" else np.float32)
     y = rng.standard_normal((2, 48, 64)).astype(np.float32)
     flags = [*CUDA, "--compile-to=executable-configurations", "--iree-opt-level=O2"]
-    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report, products="never")
     assert compiled is not None and report.found("configured")
     (result,) = run_gpu_module(lower(compiled.decode()), [x, y])
     wide_x = x.astype(np.float64) if kind == "f16" else np.abs(x.astype(np.float64))
@@ -253,7 +254,7 @@ def check(
     inputs = [rng.standard_normal(shape).astype(kind) for shape in shapes]
     flags = [*CUDA, "--compile-to=executable-configurations"]
     flags += [f"--iree-opt-level={level}"] if level else []
-    compiled = attnpass.compile_str(text, extra_args=flags, report=report)
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report, products="never")
     assert compiled is not None
     (result,) = run_gpu_module(lower(compiled.decode()), inputs)
     wanted = np.einsum(sums, *(one.astype(np.float64) for one in inputs))
