@@ -112,3 +112,19 @@ func.func @batch_last(%a: tensor<8x300x64xf16>, %w: tensor<8x64xf16>) -> tensor<
   %p = linalg.contract indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>, affine_map<(b, m, k) -> (b, k)>, affine_map<(b, m, k) -> (m, b)>] ins(%a, %w : tensor<8x300x64xf16>, tensor<8x64xf16>) outs(%f : tensor<300x8xf32>) -> tensor<300x8xf32>
   return %p : tensor<300x8xf32>
 }
+
+// -----
+
+#w = affine_map<(m, n, k) -> (n, k)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#r = affine_map<(m, n, k) -> (m, n)>
+
+// A kernel would wait for what is never loaded.
+// REMARK: stays IREE's own code: a size of it is 0: there is nothing to multiply
+func.func @nothing(%a: tensor<300x0xf32>, %w: tensor<520x0xf32>) -> tensor<300x520xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<300x520xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<300x520xf32>) -> tensor<300x520xf32>
+  %p = linalg.matmul indexing_maps = [#a, #w, #r] ins(%a, %w : tensor<300x0xf32>, tensor<520x0xf32>) outs(%f : tensor<300x520xf32>) -> tensor<300x520xf32>
+  return %p : tensor<300x520xf32>
+}

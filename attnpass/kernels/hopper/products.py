@@ -177,6 +177,8 @@ def _unfit(facts: ProductFacts) -> Refusal | None:
         return Refusal(
             f"its rows lie in {facts.groups.count} groups, and kernels take {_MOST_GROUPS}"
         )
+    if 0 in (facts.m, facts.n, facts.k):
+        return Refusal("a size of it is 0: there is nothing to multiply")
     depths = multiple_of(facts)
     # The result has 16 bits at least.
     for name, size, multiple in (("columns", facts.n, min(depths, 8)), ("depth", facts.k, depths)):
