@@ -92,9 +92,8 @@ def _of_floats(op: ir.Operation) -> str:
 def _signed_rest(op: ir.Operation) -> str:
     """A rest of constants whose sign is not that of what divides is moved by that."""
     kind, (x, y), form = op.results[0].type, op.operands, op.name.rpartition(".")[2]
-    is_done = any(user.name == "torch.aten.where.self" for user in users(op.results[0]))
     number = constant_number(y)
-    if is_done or not _is_constant(x) or (number is None and not _is_constant(y)):
+    if _is_moved(op.results[0]) or not _is_constant(x) or (number is None and not _is_constant(y)):
         return ""
     build, truths = TorchBuilder(op), torch_tensor(torch_shape(kind), "i1")
     is_float = "f" in torch_element(kind)
@@ -118,6 +117,16 @@ def _signed_rest(op: ir.Operation) -> str:
     found = build.op("aten.where.self", kind, is_other, moved, rest)
     op.results[0].replace_all_uses_with(found)
     return "the rest of constants has the sign of what divides"
+
+
+def _is_moved(rest: ir.Value) -> bool:
+    """Whether a choice between a rest and what is added to it reads the rest: that was written."""
+    for user in users(rest):
+        made = defining_op(user.operands[1]) if user.name == "torch.aten.where.self" else None
+        is_sum = made is not None and made.name.startswith("torch.aten.add.")
+        if made is not None and is_sum and (made.operands[0], user.operands[2]) == (rest, rest):
+            return True
+    return False
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -54,6 +54,19 @@ func.func @signed(%x: !torch.vtensor<[3],f32>, %y: !torch.vtensor<[3],si64>) -> 
   return %b, %c : !torch.vtensor<[3],f32>, !torch.vtensor<[3],si64>
 }
 
+// Also one that a choice of the program's own reads.
+// CHECK-LABEL: func.func @chosen_rest(
+// CHECK: %[[REST:.*]] = torch.aten.remainder.Scalar
+// CHECK: %[[SIGNED:.*]] = torch.aten.where.self %{{.*}}, %{{.*}}, %[[REST]]
+// CHECK: torch.aten.where.self %arg0, %arg1, %[[SIGNED]]
+func.func @chosen_rest(%c: !torch.vtensor<[3],i1>, %x: !torch.vtensor<[3],si64>) -> !torch.vtensor<[3],si64> {
+  %3 = torch.constant.int 3
+  %k = torch.vtensor.literal(dense<-1> : tensor<3xsi64>) : !torch.vtensor<[3],si64>
+  %a = torch.aten.remainder.Scalar %k, %3 : !torch.vtensor<[3],si64>, !torch.int -> !torch.vtensor<[3],si64>
+  %r = torch.aten.where.self %c, %x, %a : !torch.vtensor<[3],i1>, !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
+  return %r : !torch.vtensor<[3],si64>
+}
+
 // The rest of a constant is moved by what divides where its sign is another; that of an argument stays.
 // CHECK-LABEL: func.func @rests(
 // CHECK: %[[REST:.*]] = torch.aten.remainder.Scalar %{{.*}}, %int3
