@@ -154,18 +154,18 @@ class ProductKernel(DeviceCode):
 
     It writes `result_type`. `weights` says how these lie: `nk` or `kn`. It computes tiles of 128
     rows and `columns_per_tile` columns, the depth of each divided among a `cluster`, or that one of
-    `tiles` (columns, rows) which is done
-    soonest, or, where `most_rows` is not 0, up to so many rows at the speed of memory,
-    `columns_per_workgroup` of the result by each `cluster` of workgroups; where `most_blocks` is
-    not 0, up to so many times these columns by a workgroup, of which `resident` run on a
-    multiprocessor and a cluster may divide the depth (streamed.py). `bias`, `activation` and
-    `other` are what it does behind the product, in the words of `Epilogue`; where it is `gated` it
-    multiplies the result with that of second weights. A `general` one is told at run time which of
-    an epilogue's parts there are, and its `activation` is the kind of curve: `gelu`, `clamp` (not
-    below a number) or `sigmoid` (times one of a polynomial). A `batched` one computes many
-    products, and is told where the operands of each lie. A `grouped` one multiplies rows, which lie
-    group by group, with the weights of their group. A `joined` one computes so many products of the
-    same rows, each with weights, a bias or none, and a result of its own.
+    `tiles` (columns, rows) which is done soonest, or, where `most_rows` is not 0, up to so many
+    rows at the speed of memory, `columns_per_workgroup` of the result by each `cluster` of
+    workgroups; where `most_blocks` is not 0, up to so many times these columns by a workgroup, of
+    which `resident` run on a multiprocessor and a cluster may divide the depth (streamed.py).
+    `bias`, `activation` and `other` are what it does behind the product, in the words of
+    `Epilogue`; where it is `gated` it multiplies the result with that of second weights. A
+    `general` one is told at run time which of an epilogue's parts there are, and its `activation`
+    is the kind of curve: `gelu`, `clamp` (not below a number) or `sigmoid` (times one of a
+    polynomial). A `batched` one computes many products, and is told where the operands of each lie.
+    A `grouped` one multiplies rows, which lie group by group, with the weights of their group. A
+    `joined` one computes so many products of the same rows, each with weights, a bias or none, and
+    a result of its own.
     """
 
     element_type: str
