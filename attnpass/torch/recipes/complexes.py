@@ -54,7 +54,9 @@ def _sum(sign: int) -> Callable[..., Any]:
             return NotImplemented
         (a, b), (c, d) = _parts(x), _parts(y)
         real, other = a + sign * alpha * c, b + sign * alpha * d
-        return _joined(real, other if isinstance(other, torch.Tensor) else real * 0 + other)
+        return _joined(
+            real, other if isinstance(other, torch.Tensor) else torch.full_like(real, other)
+        )
 
     return sum_
 
