@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnpass.kernels.hopper.product_speed import BEHIND_MANY, CURVES, IDLE, OF_END, OF_SUM
+from attnpass.kernels.hopper.product_speed import BEHIND, CURVES, IDLE, OF_END, OF_SUM
 
 KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hopper"
 NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
@@ -43,15 +43,16 @@ OTHERS = ("none", "add", "multiply")
 DESCRIPTOR, DESCRIPTORS = 128, 640
 # Bytes of the biases of a tile, for each of two warpgroups.
 BIASES = 1024
-# The tiles of `turned`: blocks of 128 columns, blocks of rows, and rows of each; two blocks at
-# most, any multiple of 8 rows. Those that are missing would save 0.2%, as product_speed has it, of
-# products of Llama's, ViT's and BERT's widths with 128 to 16384 rows.
-BLOCKS = (
-    *((2, 1, rows) for rows in range(112, 193, 8)),
-    *((1, 1, rows) for rows in (64, 72, 80, 96, 112, 128)),
-    *((1, 2, rows) for rows in (96, 104, 112, 120)),
+# The tiles of `turned`, where rows differ by 8: blocks of 128 columns (0: 64 columns), blocks of
+# rows, fewest and most rows of each. Those that are missing would save 0.2%, as product_speed has
+# it, of products of Llama's, ViT's and BERT's widths with 128 to 16384 rows.
+RANGES = ((2, 1, 112, 192), (1, 1, 64, 112), (1, 1, 128, 128), (1, 2, 96, 120), (0, 1, 24, 64))
+BLOCKS = tuple(
+    (across, down, rows)
+    for across, down, least, most in RANGES
+    for rows in range(least, most + 1, 8)
 )
-TILES = " ".join(f"{128 * across}x{down * rows}" for across, down, rows in BLOCKS)
+TILES = " ".join(f"{across}x{down}x{rows}" for across, down, rows in BLOCKS)
 # Bytes of its ring, descriptors and barriers.
 SHARED_MEMORY = 1023 + 230400 + DESCRIPTORS + 8 * 24
 HEADERS = {"turned": ("tma.h", "turned.h"), "product": ("tiles.h", "tma.h")}
@@ -245,11 +246,15 @@ def is_replaced(variant: ProductVariant) -> bool:
 def turned(element: str) -> Iterator[ProductVariant]:
     """Kernels that choose among tiles by the number of rows."""
     each = " ".join(f"EACH({number}, {a}, {d}, {r})" for number, (a, d, r) in enumerate(BLOCKS))
+    ranges = " ".join(
+        f"EACH({BLOCKS.index((a, d, least))}, {a}, {d}, {least})" for a, d, least, _ in RANGES
+    )
     for weights in ("nk", "kn"):
         for behind in ELEMENTWISE:
             seconds = {"OF_SUM": OF_SUM, "OF_END": OF_END}
-            seconds["BEHIND"] = BEHIND_MANY + CURVES[behind.activation]
+            seconds["BEHIND"] = BEHIND + CURVES[behind.activation]
             macros: dict[str, int | str] = {"TILES(EACH)": each, "IDLE": f"{IDLE}f"}
+            macros |= {"RANGES(EACH)": ranges, "COUNT": len(BLOCKS)}
             macros |= {name: f"{1e12 * value:.3f}f" for name, value in seconds.items()}
             yield ProductVariant("turned", element, behind, weights, macros=macros)
 
@@ -367,11 +372,6 @@ def build(variant: ProductVariant) -> Entry:
     folder = KERNELS / "cuda"
     ptx = ptx_of(f"{variant.source}.cu", variant.name, variant.defines, folder)
     image = assemble(variant.name, ptx)
-    headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
-    headers += ("groups.h",) if variant.grouped else ()
-    headers += ("joined.h",) if variant.joined else ()
-    sources = sorted({f"{variant.source}.cu", *headers})
-    hashed = hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources))
     entry = {
         "name": variant.name,
         "target": "sm_90a",
@@ -400,13 +400,22 @@ def build(variant: ProductVariant) -> Entry:
                 *(("groups",) if variant.grouped else ()),
                 *((*JOINED_CONSTANTS[: variant.joined - 1], "biased") if variant.joined else ()),
                 *(("division",) if variant.source == "streamed" else ()),
+                *(("shape",) if variant.source == "turned" else ()),
             )
         ),
         "source": f"cuda/{variant.source}.cu",
-        "source_hash": hashed.hexdigest(),
+        "source_hash": sources_hash(variant),
         "hash": image_hash(image),
     }
     return entry, image
+
+
+def sources_hash(variant: ProductVariant) -> str:
+    headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
+    headers += ("groups.h",) if variant.grouped else ()
+    headers += ("joined.h",) if variant.joined else ()
+    names = sorted({f"{variant.source}.cu", *headers})
+    return image_hash(b"".join((KERNELS / "cuda" / name).read_bytes() for name in names))
 
 
 def image_hash(image: bytes) -> str:

@@ -40,6 +40,8 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     workgroups = math.prod(int(number) for number in operands[: parts[0]])
     if kernel.most_blocks:
         _divides(kernel, numbers, workgroups)
+    if kernel.tiles:
+        assert numbers["shape"] in {0, *(tile.shape for tile in kernel.tiles)}
     if kernel.parts > 1:
         # Clusters that divide a depth compute one tile each.
         tiles = math.ceil(numbers["m"] / 128) * math.ceil(numbers["n"] / kernel.columns_per_tile)

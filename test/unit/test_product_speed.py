@@ -17,23 +17,31 @@ from attnpass.machines import named_target
 from bench.results import load
 
 _ROWS = load("product_tiles_h200").rows
-# Microseconds of kernels for one tile of 128 x 256 and for many, of docs/notes/kernels.md.
+# Microseconds on an H200 that held no power back, of kernels for one tile of 128 x 256 and of many
+# (docs/notes/kernels.md).
 _KERNELS = {
-    (9232, 3072, 1024): (105.0, 101.7),
-    (9232, 1024, 1024): (42.6, 35.0),
-    (9232, 4096, 1024): (123.3, 124.2),
-    (9232, 1024, 4096): (160.6, 122.7),
-    (7501, 1024, 4096): (106.8, 103.1),
-    (4112, 1280, 1280): (32.8, 24.1),
-    (4096, 1024, 1024): (16.4, 17.3),
-    (4096, 4096, 1024): (55.8, 60.3),
-    (2048, 4096, 4096): (110.0, 112.4),
-    (1777, 6144, 4096): (155.9, 138.6),
-    (1777, 4096, 14336): (368.6, 328.3),
-    (11664, 1152, 1152): (62.9, 55.1),
-    (4096, 4096, 4096): (207.2, 217.2),
-    (512, 4096, 4096): (50.0, 29.4),
-    (256, 4096, 4096): (43.2, 18.7),
+    (512, 768, 768): (10.75, 5.44),
+    (512, 768, 3072): (31.2, 10.53),
+    (512, 3072, 768): (11.17, 7.58),
+    (1232, 512, 2048): (22.24, 10.4),
+    (1232, 768, 3072): (31.62, 15.94),
+    (1232, 3072, 768): (12.51, 13.15),
+    (1024, 1024, 1024): (13.25, 7.39),
+    (1024, 4096, 1024): (15.23, 15.78),
+    (128, 3072, 768): (10.72, 5.63),
+    (96, 4096, 4096): (40.51, 13.09),
+    (256, 1024, 4096): (40.1, 13.5),
+    (577, 1024, 1024): (13.09, 6.94),
+    (77, 520, 136): (5.7, 3.94),
+    (4096, 64, 2048): (22.11, 8.03),
+    (2048, 4096, 4096): (94.11, 95.42),
+    (4096, 4096, 4096): (185.47, 189.73),
+    (2048, 14336, 4096): (320.26, 325.47),
+    (9232, 1024, 4096): (139.14, 109.76),
+    (1777, 6144, 4096): (138.34, 123.33),
+    (7501, 3072, 1024): (75.36, 70.18),
+    (12608, 768, 768): (30.4, 25.73),
+    (800, 1152, 4304): (43.04, 26.5),
 }
 
 
@@ -64,16 +72,16 @@ def test_iree_takes_about_what_was_measured(size: str, known: bool, us: float) -
 def test_kernels_take_about_what_was_measured(
     size: tuple[int, int, int], measured: tuple[float, float]
 ) -> None:
-    """Within 9%, one tile for many rows alone; the one that is taken is at most 1% slower."""
+    """Within a fourth and a third; a GPU that holds its power takes a tenth longer. The one that is
+    taken is at most 2% slower."""
     rows, columns, depth = size
     work, target = ProductWork(rows, columns, depth, True), named_target("sm_90")
     kernels = {kernel.name: kernel for kernel in load_products()}
     both = [kernels["product_f16_tile256"], kernels["product_f16_tiles"]]
     priced = [1e6 * product_seconds(work, kernel, target) for kernel in both]
-    assert priced[1] == pytest.approx(measured[1], rel=0.09)
-    if rows > 512:
-        assert priced[0] == pytest.approx(measured[0], rel=0.09)
-    assert measured[priced.index(min(priced))] <= 1.01 * min(measured)
+    for price, us in zip(priced, measured, strict=True):
+        assert 0.75 * us < price < 1.33 * us
+    assert measured[priced.index(min(priced))] <= 1.02 * min(measured)
 
 
 # Microseconds on an H200 of products of f32: by IREE, in the tiles of attnpass; by the best of

@@ -38,6 +38,7 @@ from .products import (
     weights_of,
 )
 from .streamed import division
+from .tiles import told_shape
 
 # Users of the rows that are looked at, and products of one launch.
 _MOST_USERS, _MOST = 16, 3
@@ -69,6 +70,10 @@ class JoinedPlan(ProductOffer):
             divided = division(self.kernel, _columns(self.kernel, self.plans), units)
             assert divided is not None, "a kernel that fits"
             numbers["division"], workgroups = divided.number, divided.workgroups
+        if self.kernel.tiles:
+            widths = [part.facts.n for part in parts if isinstance(part.facts.n, int)]
+            assert isinstance(first.k, int)
+            numbers["shape"] = told_shape(build, self.kernel, first.m, widths, first.k, units)
         kind = element_type(parts[0].epilogue.result)
         results = [((first.m, part.facts.n), kind) for part in parts]
         given = [rows, *weights, *lines]

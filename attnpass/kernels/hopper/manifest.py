@@ -148,13 +148,38 @@ class Kernel(DeviceCode):
         return "batch_heads" in self.constants
 
 
+@dataclass(frozen=True)
+class KernelTile:
+    """A tile of kernels that have several, see cuda/turned.cu: `across` (2, 1, 0) says that it has
+    256, 128 or 64 columns, and it has `down` blocks of `height` rows, or, of 64 columns, one for
+    each half of a workgroup. `number` is its place among them."""
+
+    number: int
+    across: int
+    down: int
+    height: int
+
+    @property
+    def columns(self) -> int:
+        return 64 << self.across
+
+    @property
+    def rows(self) -> int:
+        return self.height * (self.down if self.across else 2)
+
+    @property
+    def shape(self) -> int:
+        """As kernels are told."""
+        return self.number << 11 | self.height << 3 | (self.down - 1) << 2 | self.across
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProductKernel(DeviceCode):
     """A kernel for products of rows with weights, as products.json describes it.
 
     It writes `result_type`. `weights` says how these lie: `nk` or `kn`. It computes tiles of 128
     rows and `columns_per_tile` columns, the depth of each divided among a `cluster`, or that one of
-    `tiles` (columns, rows) which is done soonest, or, where `most_rows` is not 0, up to so many
+    `tiles` which is done soonest (tiles.py), or, where `most_rows` is not 0, up to so many
     rows at the speed of memory, `columns_per_workgroup` of the result by each `cluster` of
     workgroups; where `most_blocks` is not 0, up to so many times these columns by a workgroup, of
     which `resident` run on a multiprocessor and a cluster may divide the depth (streamed.py).
@@ -183,7 +208,7 @@ class ProductKernel(DeviceCode):
     batched: bool
     grouped: bool
     joined: int
-    tiles: tuple[tuple[int, int], ...] = ()
+    tiles: tuple[KernelTile, ...] = ()
     most_blocks: int = 0
     resident: int = 1
 
@@ -235,13 +260,13 @@ def load_products() -> tuple[ProductKernel, ...]:
             **{
                 **entry,
                 "constants": tuple(entry["constants"].split()),
-                "tiles": tuple(_tile(words) for words in entry.get("tiles", "").split()),
+                "tiles": _tiles(entry.get("tiles", "")),
             }
         )
         for entry in entries
     )
 
 
-def _tile(words: str) -> tuple[int, int]:
-    columns, _, rows = words.partition("x")
-    return int(columns), int(rows)
+def _tiles(words: str) -> tuple[KernelTile, ...]:
+    sizes = [[int(size) for size in word.split("x")] for word in words.split()]
+    return tuple(KernelTile(number, *each) for number, each in enumerate(sizes))

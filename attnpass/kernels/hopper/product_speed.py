@@ -8,19 +8,24 @@ has the rule in words. Where nothing is configured, in modules without attention
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from ...machines import Target
-from .manifest import ProductKernel
+from .manifest import ProductKernel, KernelTile
 from .streamed import division
 
 _TILE_ROWS = 128
 # Seconds for each sum of a tile and element of depth, and for each row or column.
-OF_SUM, OF_END = 0.331e-12, 4.95e-12
+_OF_SUM, _OF_END = 0.331e-12, 4.95e-12
 # The share of idle units' time that busy ones save.
-IDLE = 0.14
+_IDLE = 0.14
 _START = 3e-6
+# The same of kernels with several tiles (41 products in each of 29, docs/notes/kernels.md), and the
+# seconds behind each sum.
+OF_SUM, OF_END, IDLE, BEHIND = 0.277e-12, 10.2e-12, 0.2, 38e-12
+_TILES_START = 3.4e-6
 _A_WAVE_OF_8_BITS = 3.1e-9
 _TILE_RATE = 2.6e12
 # An unknown number of rows is taken to be each of these: about ASSUMED_ROWS, which they are for
@@ -57,8 +62,8 @@ IREE_FEW_ROWS, _IREE_DEPTH, _IREE_RATE = 16, 12.5e-9, 1.85e12
 _IREE_ODD = 1.3
 _IREE_ACTIVATIONS = {"none": 0.0, "gelu": 10e-12, "gelu_tanh": 4e-12, "silu": 4e-12}
 _IREE_ACTIVATIONS |= {"quick_gelu": 4e-12}
-# Seconds behind each sum: of a kernel for one tile, or for many; told at run time; of curves.
-_BEHIND, BEHIND_MANY, _GENERAL = 18e-12, 37e-12, 27e-12
+# Seconds behind each sum: of a kernel for one tile; told at run time; of curves.
+_BEHIND, _GENERAL = 18e-12, 27e-12
 CURVES = {"none": 0.0, "clamp": 0.0, "gelu": 100e-12, "gelu_tanh": 80e-12, "silu": 80e-12}
 CURVES |= {"sigmoid": 80e-12}
 
@@ -134,32 +139,46 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         return geometric_mean(product_seconds(one, kernel, target) for one in likely)
     if kernel.element_type == "f32":
         return _of_f32(work, kernel, target.compute_units)
-    tiles = kernel.tiles or ((kernel.columns_per_tile, _TILE_ROWS),)
-    waves = min(_waves_seconds(work, kernel, *tile, target.compute_units) for tile in tiles)
     rate = _BATCH_TILE_RATE if kernel.batched else _TILE_RATE
+    if kernel.tiles:
+        size = (kernel, work.rows, (work.n,), work.k, target.compute_units)
+        # Of fewer columns than a tile has few workgroups read many rows: 15 us of 2048 x 16 x 2048.
+        tiles = [tile for tile in kernel.tiles if tile.across or work.n >= tile.columns]
+        waves = min(tile_seconds(tile, *size) for tile in tiles)
+        return _TILES_START + max(waves, work.bytes_moved / rate)
+    waves = _waves_seconds(work, kernel, target.compute_units)
     return _START + max(waves, work.bytes_moved / rate)
+
+
+def tile_seconds(
+    tile: KernelTile, kernel: ProductKernel, rows: int, widths: Sequence[int], k: int, units: int
+) -> float:
+    """All waves of such tiles of products with so many rows, columns (`widths`) and depth `k`."""
+    tiles = math.ceil(rows / tile.rows) * sum(math.ceil(n / tile.columns) for n in widths)
+    part, sums = tiles / units, tile.columns * tile.rows
+    waves = (1 - IDLE) * math.ceil(part) + IDLE * part
+    of_depth = OF_SUM * sums + OF_END * (tile.columns + tile.rows)
+    return waves * (k * of_depth + (BEHIND + CURVES[kernel.activation]) * sums)
 
 
 def _grouped(work: ProductWork, kernel: ProductKernel, units: int) -> float:
     """Of rows in groups, each of which ends with a tile that half of its rows fill."""
     filled = replace(work, rows=work.rows + work.batch * _TILE_ROWS // 2, batch=1)
-    waves = _waves_seconds(filled, kernel, kernel.columns_per_tile, _TILE_ROWS, units)
+    waves = _waves_seconds(filled, kernel, units)
     moved = 2.0 * (work.rows * (work.k + work.n) + min(work.batch, work.rows) * work.n * work.k)
     return _START + max(waves, moved / _BATCH_TILE_RATE)
 
 
-def _waves_seconds(
-    work: ProductWork, kernel: ProductKernel, columns: int, rows: int, units: int
-) -> float:
-    """All waves of tiles of so many of the weights' columns and rows."""
+def _waves_seconds(work: ProductWork, kernel: ProductKernel, units: int) -> float:
+    """All waves of the tiles of a kernel that has one kind of them."""
+    columns, rows = kernel.columns_per_tile, _TILE_ROWS
     tiles = work.batch * math.ceil(work.rows / rows) * math.ceil(work.n * work.count / columns)
     part = tiles / units
-    waves = (1 - IDLE) * math.ceil(part) + IDLE * part if work.known else max(part, 1)
+    waves = (1 - _IDLE) * math.ceil(part) + _IDLE * part if work.known else max(part, 1)
     narrow = kernel.element_type == "f8E4M3FN"
-    each = _A_WAVE_OF_8_BITS if narrow else OF_SUM * columns * rows + OF_END * (columns + rows)
+    each = _A_WAVE_OF_8_BITS if narrow else _OF_SUM * columns * rows + _OF_END * (columns + rows)
     told = _BATCH_GENERAL if kernel.batched else _GENERAL
-    behind = BEHIND_MANY if kernel.tiles else _BEHIND + kernel.general * told
-    behind += CURVES[kernel.activation] / work.count
+    behind = _BEHIND + kernel.general * told + CURVES[kernel.activation] / work.count
     return waves * (work.k * each + behind * columns * rows)
 
 

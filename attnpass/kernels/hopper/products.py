@@ -61,6 +61,7 @@ from .product_speed import (
 )
 from .sources import unaligned_slice
 from .streamed import Division, division
+from .tiles import best_tile, told_shape
 
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
@@ -554,6 +555,10 @@ def _replace(plan: ProductPlan) -> ir.Operation:
         numbers["groups"] = facts.groups.count
     numbers |= _asked(plan) | _asked_of_batch(build, plan)
     numbers |= {"division": _division(plan).number} if plan.kernel.most_blocks else {}
+    if plan.kernel.tiles:
+        assert isinstance(facts.n, int) and isinstance(facts.k, int)
+        shape = told_shape(build, plan.kernel, facts.m, [facts.n], facts.k, plan.units)
+        numbers |= {"shape": shape}
     turned = place is not None and place.reader is not None
     wanted = sizes_of(written) if turned else result_sizes(facts, epilogue)
     rows_written = wanted if turned else _whole_sizes(facts)
@@ -714,10 +719,15 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
         return _division(plan).workgroups, 1
     if kernel.most_rows:
         return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster, batch
-    if kernel.tiles or not isinstance(facts.m, int) or not isinstance(batch, int):
+    if not isinstance(facts.m, int) or not isinstance(batch, int):
         return plan.units, 1
     columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
-    tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
+    rows = _TILE_ROWS
+    if kernel.tiles:
+        assert isinstance(facts.k, int)
+        tile = best_tile(kernel, facts.m, (n,), facts.k, plan.units)
+        columns, rows = tile.columns, tile.rows
+    tiles = math.ceil(facts.m / rows) * math.ceil(n / columns) * batch
     return (tiles * kernel.parts if kernel.parts > 1 else min(plan.units, tiles)), 1
 
 

@@ -122,6 +122,12 @@ using Result = Written;
 #else
 #define SCRATCH_PARAMETER char *scratch,
 #endif
+// What kernels are told that have several tiles.
+#ifndef TILES
+#define SHAPE_PARAMETER
+#else
+#define SHAPE_PARAMETER , int shape
+#endif
 // BATCHED kernels compute `outer` times `inner` products, one after the other. They are told where
 // operands begin, and how far rows and batches are apart, in 16 bytes; at a distance of 0 batches
 // share an operand. The result's columns lie in parts of `out_width`, `out_part` apart; `other` lies
@@ -304,7 +310,7 @@ __device__ inline void write_two(Result *out, size_t place, float2 two) {
 #define PARAMETERS                                                                             \
     const Element *a, const Element *weights, SECOND_PARAMETER BIAS_PARAMETER OTHER_PARAMETER  \
         ENDS_PARAMETER Element *out, SCRATCH_PARAMETER int m, int n, int k                     \
-            BATCH_PARAMETERS GROUPS_PARAMETER
+            BATCH_PARAMETERS GROUPS_PARAMETER SHAPE_PARAMETER
 #endif
 #define UNREAD SECOND_UNREAD BIAS_UNREAD OTHER_UNREAD
 #endif
@@ -346,7 +352,7 @@ struct Places {
 #if JOINED
 #define PARAMETERS                                                                             \
     const Element *a, OF_EACH(const Element *, weights) OF_EACH(const Element *, bias)               \
-        OF_EACH(Element *, out) SCRATCH_PARAMETER int m, int n, int k, int n2, THIRD_PARAMETER int biased
+        OF_EACH(Element *, out) SCRATCH_PARAMETER int m, int n, int k, int n2, THIRD_PARAMETER int biased SHAPE_PARAMETER
 #if JOINED == 2
 #define WIDTHS Widths{n, n2, 0}
 #else

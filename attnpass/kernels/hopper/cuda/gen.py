@@ -130,7 +130,7 @@ template <int BF16, int KN, int N> struct Turned;
     template <int KN> struct Turned<0, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("f16.f16"); } }; \\
     template <int KN> struct Turned<1, KN, N> { __device__ static inline void multiply(float *v, uint64_t left, uint64_t right, int more) { TIMES_##N("bf16.bf16"); } };
 """
-Path("turned.h").write_text(head + "".join(into(n) for n in (8, 16, 32, *range(64, 193, 8))))
+Path("turned.h").write_text(head + "".join(into(n) for n in (8, *range(16, 193, 8))))
 
 
 def tf32_times(n):

@@ -1,22 +1,25 @@
 // Products for Hopper (sm_90a) in tiles of many heights: out = f(a x weights), f16 or bf16, f32 sums.
 //
 // The product is turned: columns of the weights are the 64 rows of wgmma, rows of `a` its columns,
-// of which there may be any multiple of 8. A kernel has code for several tiles, 256 or 128 columns
-// wide, and takes the one that is done soonest with as many rows and columns as there are: which
-// fills the last wave of workgroups best. So it does not need to know them when it is compiled.
+// of which there may be any multiple of 8. A kernel has code for several tiles, 256, 128 or 64 columns
+// wide. It is told which to take (`shape`), or, where that is 0, takes the one that is done soonest
+// with as many rows and columns as there are: which fills the last wave of workgroups best. So it
+// does not need to know them when it is compiled.
 //
-// Persistent and warp-specialised, as product.cu is: one thread loads tiles by the tensor memory
-// accelerator (TMA) into a ring, two warpgroups multiply 64 or 128 columns each. Behind a tile's
-// operands, one or two stages of the ring take its result: sums are turned back on their way there
-// (stmatrix), where what is added to them or multiplied with them lies by then, and another warp
-// stores them, so that nobody who multiplies waits for that.
+// Persistent and warp-specialised, as product.cu is: a warp for each operand loads its tiles by the
+// tensor memory accelerator (TMA) into a ring, by a descriptor that it makes itself; two warpgroups
+// multiply 64 or 128 columns each, or half of the rows. Behind a tile's operands, one or two stages of
+// the ring take its result: sums are turned back on their way there (stmatrix), where what is added
+// to them or multiplied with them lies by then, and another warp stores them, so that nobody who
+// multiplies waits for that.
 //
 // Set by the build: ELEMENT (0 f16, 1 bf16), WEIGHTS_KN (weights are (k, n), else (n, k)), TILES(EACH)
-// (those that there are: EACH(number, blocks of 128 columns, blocks of rows, rows of each)), IDLE,
-// OF_SUM, OF_END and BEHIND (what they take, see the choice), BIAS, ACTIVATION (0 none, 1 GELU, 2 GELU
-// by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), NAME. FORCED ones,
-// for tests, take the tile that the bits of k from 20 on say, less one; else they choose. JOINED ones
-// compute so many products of the same rows, see joined.h.
+// (those that there are: EACH(number, across, blocks of rows, rows of each): 2 and 1 blocks of 128
+// columns across, 0: 64 columns, and a block of rows for each warpgroup), COUNT of them, RANGES(EACH)
+// (the same where rows differ by 8: EACH(first number, across, blocks of rows, fewest rows of each)),
+// IDLE, OF_SUM, OF_END and BEHIND (what they take, see the choice), BIAS, ACTIVATION (0 none, 1 GELU,
+// 2 GELU by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), NAME.
+// JOINED ones compute so many products of the same rows, see joined.h.
 
 #include "epilogue.h"
 #include "tma.h"
@@ -57,60 +60,101 @@ struct Place {
     }
 };
 
-// A tile is 128 or, `wide`, 256 columns: one or two blocks of 64 for each warpgroup. It has `height`
-// rows, those of one instruction, or, `tall`, twice as many.
+// A tile is 64, 128 or 256 columns: for each warpgroup one or two blocks of 64, or both have the same.
+// It has `height` rows, those of one instruction, or, where it is `tall` or both have the same
+// columns, twice as many.
 struct Tiles {
-    int number, height, rows, columns, row_tiles, column_tiles, count, band;
-    bool wide, tall;
-    // The tile whose waves take the least time, in picoseconds.
-    __device__ Tiles(int m, const Columns &n, int k, int chosen = 0) {
+    int number, across, height, rows, columns, row_tiles, column_tiles, count, band;
+    bool tall;
+    // The tile that `shape` is, or whose waves take the least time: each lane has one of these.
+    __device__ Tiles(int m, const Columns &n, int k, int shape) {
+        if (shape) {
+            is(shape, n);
+            row_tiles = (m + rows - 1) / rows;
+            count = row_tiles * column_tiles;
+            return;
+        }
         const int lane = threadIdx.x % 32;
-        int shape = 0;
-#define MINE(NUMBER, ACROSS, DOWN, ROWS) \
-    if (lane == NUMBER) shape = ROWS << 2 | (DOWN - 1) << 1 | (ACROSS - 1);
-        TILES(MINE)
+#define MINE(FIRST, ACROSS, DOWN, LEAST)                                                   \
+    if (lane >= FIRST) shape = (LEAST + 8 * (lane - FIRST)) << 3 | (DOWN - 1) << 2 | ACROSS;
+        RANGES(MINE)
 #undef MINE
-        measure(shape ? shape : 1 << 2, m, n);
+        shape |= lane << 11;
+        is(shape, n);
+        row_tiles = static_cast<uint32_t>(m + rows - 1) / static_cast<uint32_t>(rows);
         // As attnpass/kernels/hopper/product_speed.py has it, in picoseconds.
         const float sums = columns * rows, ends = columns + rows;
-        const int whole = (count + gridDim.x - 1) / gridDim.x;
-        const float waves = (1 - IDLE) * whole + IDLE * __fdividef(count, gridDim.x);
+        const float part = __fdividef(row_tiles * column_tiles, gridDim.x);
+        const float waves = (1 - IDLE) * ceilf(part * (1 - 1e-6f)) + IDLE * part;
         const float time = waves * (k * (OF_SUM * sums + OF_END * ends) + BEHIND * sums);
-        const uint32_t mine = shape ? (__float_as_uint(time) & ~31u) | lane : 0xffffffff;
+        const uint32_t mine = lane < COUNT ? (__float_as_uint(time) & ~31u) | lane : 0xffffffff;
         uint32_t least;
         asm volatile("redux.sync.min.u32 %0, %1, 0xffffffff;" : "=r"(least) : "r"(mine));
-        number = chosen ? chosen - 1 : least & 31;
-        measure(__shfl_sync(0xffffffff, shape, number), m, n);
-        band = 2304 / rows;
-    }
-    __device__ inline void measure(int shape, int m, const Columns &n) {
-        wide = shape & 1, tall = shape & 2, height = shape >> 2;
-        columns = wide ? 256 : 128;
-        rows = tall ? 2 * height : height;
-        row_tiles = (m + rows - 1) / rows;
-#if JOINED
-        column_tiles = n.all(columns) / columns;
-#else
-        column_tiles = (n + columns - 1) / columns;
-#endif
+        row_tiles = __shfl_sync(0xffffffff, row_tiles, least & 31);
+        is(__shfl_sync(0xffffffff, shape, least & 31), n);
         count = row_tiles * column_tiles;
     }
-    // Where a part of the result lies in a tile.
-    __device__ inline int column_of(int half, int part) const {
-        return wide ? 128 * half + 64 * part : 64 * half;
+    __device__ inline void is(int shape, const Columns &n) {
+        across = shape & 3, tall = shape & 4, height = shape >> 3 & 255;
+        number = shape >> 11;
+        columns = 64 << across;
+        rows = tall || !across ? 2 * height : height;
+        band = __fdividef(2304.5f, rows);
+#if JOINED
+        column_tiles = n.all(columns) >> (6 + across);
+#else
+        column_tiles = (n + columns - 1) >> (6 + across);
+#endif
     }
-    __device__ inline int row_of(int part) const { return wide ? 0 : height * part; }
+    // A result has a part for each block of its columns or of its rows.
+    __device__ inline int parts() const { return across == 2 || tall ? 2 : 1; }
+    // Where a part of a warpgroup's result lies in a tile.
+    __device__ inline int column_of(int half, int part) const {
+        return across == 2 ? 128 * half + 64 * part : 64 * across * half;
+    }
+    __device__ inline int row_of(int half, int part) const {
+        return height * (across ? (across == 1) * part : half);
+    }
     // First row and column of a tile: bands of rows, so that what runs at once shares operands.
     __device__ inline void at(int tile, int &row, int &column) const {
         const int in_band = band * column_tiles;
-        const int which = tile / in_band;
+        const int which = tile < in_band ? 0 : tile / in_band;
         const int rest = tile - which * in_band;
         const int height = min(row_tiles - which * band, band);
-        const int across = rest / height;
-        row = (which * band + rest - across * height) * rows;
-        column = across * columns;
+        // The quotient: half of one is more than what its division is off.
+        const int over = __fdividef(rest + 0.5f, height);
+        row = (which * band + rest - over * height) * rows;
+        column = over * columns;
     }
 };
+
+struct Ring {
+    uint32_t begin, full, empty;
+    int stages, stage_size;
+};
+
+// By one thread, for each tile: `fetch` of each place in the ring that is empty for its operands, and
+// `finish` of each for its result.
+template <typename Fetch, typename Finish>
+__device__ inline void fill(const Tiles &all, const Ring &ring, int depths, const Fetch &fetch,
+                            const Finish &finish) {
+    const int parts = all.parts();
+    Place place;
+    for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
+        int row, column;
+        all.at(tile, row, column);
+        for (int step = 0; step < depths + parts; ++step) {
+            const uint32_t barrier = ring.full + 8 * place.stage;
+            const uint32_t to = ring.begin + place.stage * ring.stage_size;
+            barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+            if (step < depths)
+                fetch(to, barrier, step * DEPTH, row, column);
+            else
+                finish(to, barrier, step - depths, row, column);
+            place.next(ring.stages);
+        }
+    }
+}
 
 __device__ inline void load_turned(uint32_t (&words)[4], uint32_t from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -125,16 +169,18 @@ __device__ inline void store_turned(uint32_t to, const uint32_t (&words)[4]) {
                  : "memory");
 }
 
-// One tile's sums, of a warpgroup: blocks of columns or of rows, the second from MOST / 2 on.
+// One tile's sums, of a warpgroup: blocks of columns or of rows, the second from MOST / 2 on; where it
+// is 0 blocks across, half of the rows.
 template <int ACROSS, int DOWN, int ROWS>
 __device__ inline void multiply_tile(float (&sums)[MOST], Place &place, uint32_t ring, uint32_t full,
                                      uint32_t empty, int half, int depths) {
-    constexpr int COLUMNS = 128 * ACROSS;
-    constexpr int STAGE = stage_bytes(COLUMNS, DOWN * ROWS);
-    constexpr int STAGES = stages_of(COLUMNS, DOWN * ROWS);
+    constexpr int COLUMNS = 64 << ACROSS, ALL = (ACROSS ? DOWN : 2) * ROWS;
+    constexpr int STAGE = stage_bytes(COLUMNS, ALL);
+    constexpr int STAGES = stages_of(COLUMNS, ALL);
     // A result's part, for both warpgroups, must fit into a stage.
     static_assert(STAGES >= 4 && ROWS <= MOST && HALVES * ((ROWS + 15) / 16) * 2048 <= STAGE);
     static_assert(ACROSS == 1 || DOWN == 1);
+    constexpr int BLOCKS = ACROSS ? ACROSS * DOWN : 1;
     const int lane = threadIdx.x % 32;
     int last = 0;
     for (int depth = 0; depth < depths; ++depth) {
@@ -142,12 +188,12 @@ __device__ inline void multiply_tile(float (&sums)[MOST], Place &place, uint32_t
         barrier_wait(full + 8 * place.stage, place.phase);
         const uint32_t mine = at + ACROSS * half * 8192;
         const uint64_t left = WEIGHTS_KN ? descriptor(mine, 512, 64) : descriptor(mine, 1, 64);
-        const uint64_t right = descriptor(at + COLUMNS * 128, 1, 64);
+        const uint64_t right = descriptor(at + COLUMNS * 128 + (ACROSS ? 0 : half * ROWS * 128), 1, 64);
         wgmma_begin();
 #pragma unroll
         for (int part = 0; part < 4; ++part) {
 #pragma unroll
-            for (int block = 0; block < ACROSS * DOWN; ++block)
+            for (int block = 0; block < BLOCKS; ++block)
                 Turned<ELEMENT, WEIGHTS_KN, ROWS>::multiply(
                     sums + MOST / 2 * block,
                     left + (ACROSS == 2 ? 512 * block : 0) + (WEIGHTS_KN ? 128 : 2) * part,
@@ -177,107 +223,103 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
     const int group = warp / 4;
 
-#ifdef FORCED
-    const Tiles all(m, n, k & 0xfffff, k >> 20);
-    k &= 0xfffff;
-#elif JOINED
-    const Widths widths = WIDTHS;
-    const Tiles all(m, widths, k);
-#else
-    const Tiles all(m, n, k);
-#endif
-    const bool wide = all.wide;
-    // A result takes a stage for each block of its columns or of its rows.
-    const int parts = wide || all.tall ? 2 : 1;
-    const int half_bytes = (all.height + GRANULE - 1) / GRANULE * GRANULE_BYTES;
-    char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
-    if (warp == 0) describe<KIND>(maps, making, a, k, m, DEPTH, all.rows);
-#if JOINED
-    if (warp && warp < MAPS) {
-        const int own = (warp - 1) / 2, at = 128 * warp, columns = OWN(own, n);
-        if (warp % 2 == 0)
-            describe<KIND>(maps + at, making + at, OWN(own, out), columns, m, 64, all.height);
-        else if (WEIGHTS_KN)
-            describe<KIND>(maps + at, making + at, OWN(own, weights), columns, k, 64, DEPTH);
-        else
-            describe<KIND>(maps + at, making + at, OWN(own, weights), k, columns, DEPTH, all.columns);
-    }
-#else
-    if (warp == 1) {
-        if (WEIGHTS_KN)
-            describe<KIND>(maps + 128, making + 128, weights, n, k, 64, DEPTH);
-        else
-            describe<KIND>(maps + 128, making + 128, weights, k, n, DEPTH, all.columns);
-    }
-    if (OTHER && warp == 2)
-        describe<KIND>(maps + 256, making + 256, other, n, m, 64, all.height);
-    if (warp == 3) describe<KIND>(maps + 384, making + 384, out, n, m, 64, all.height);
-#endif
-    const int stages = stages_of(all.columns, all.rows);
     if (threadIdx.x == 160) {
-        for (int stage = 0; stage < stages; ++stage) {
-            barrier_init(full + 8 * stage, 1);
+        for (int stage = 0; stage < MOST_STAGES; ++stage) {
+            barrier_init(full + 8 * stage, 2);            // each operand
             barrier_init(empty + 8 * stage, HALVES * 4);  // each warp
             barrier_init(results + 8 * stage, HALVES * 4);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
+#if JOINED
+    const Widths widths = WIDTHS;
+    const Tiles all(m, widths, k, shape);
+#else
+    const Tiles all(m, n, k, shape);
+#endif
+    const int parts = all.parts();  // each takes a stage
+    const int half_bytes = (all.height + GRANULE - 1) / GRANULE * GRANULE_BYTES;
+    const int stages = stages_of(all.columns, all.rows);
     const int stage_size = stage_bytes(all.columns, all.rows);
     const int depths = (k + DEPTH - 1) / DEPTH;
+    char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
     __syncthreads();
 
     Place place;
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0) {
-            acquire(maps);
-            for (int own = 0; own < (JOINED ? JOINED : 1); ++own) acquire(maps + 128 + 256 * own);
-            for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
-                int row, column;
-                all.at(tile, row, column);
-#if JOINED
-                const char *weights_map = maps + 128 + 256 * widths.find(column, all.columns);
-#else
-                const char *weights_map = maps + 128;
-#endif
-                for (int depth = 0; depth < depths * DEPTH; depth += DEPTH) {
-                    const uint32_t barrier = full + 8 * place.stage;
-                    const uint32_t to = ring + place.stage * stage_size;
-                    barrier_wait(empty + 8 * place.stage, place.phase ^ 1);
-                    barrier_expect(barrier, stage_size);
+        const bool leads = threadIdx.x % 32 == 0;
+        const Ring places{ring, full, empty, stages, stage_size};
+        const auto come = [&](uint32_t, uint32_t barrier, int, int, int) { barrier_arrive(barrier); };
+        const auto pass = [&](uint32_t, uint32_t, int, int, int) {};
+        if (warp == 0) {
+            describe<KIND>(maps, making, a, k, m, DEPTH, all.rows);
+            if (leads) {
+                acquire(maps);
+                const auto fetch = [&](uint32_t to, uint32_t barrier, int depth, int row, int) {
+                    barrier_expect(barrier, 128 * all.rows);
                     load(to + 128 * all.columns, maps, barrier, depth, row);
-                    if constexpr (WEIGHTS_KN) {
-                        for (int block = 0; block < all.columns / 64; ++block)
-                            load(to + 8192 * block, weights_map, barrier, column + 64 * block, depth);
-                    } else {
-                        load(to, weights_map, barrier, depth, column);
-                    }
-                    place.next(stages);
-                }
-                if (OTHER && tile == blockIdx.x) acquire(maps + 256);
-                for (int part = 0; part < parts; ++part) {
-                    const uint32_t barrier = full + 8 * place.stage;
-                    const uint32_t to = ring + place.stage * stage_size;
-                    barrier_wait(empty + 8 * place.stage, place.phase ^ 1);
-                    if (OTHER) {
-                        barrier_expect(barrier, HALVES * 128 * all.height);
-                        for (int half = 0; half < HALVES; ++half)
-                            load(to + half * half_bytes, maps + 256, barrier,
-                                 column + all.column_of(half, part), row + all.row_of(part));
-                    } else {
-                        barrier_arrive(barrier);
-                    }
-                    place.next(stages);
-                }
+                };
+                if (OTHER)
+                    fill(all, places, depths, fetch, pass);
+                else
+                    fill(all, places, depths, fetch, come);
             }
-        } else if (threadIdx.x == 32) {
+        } else if (warp == 1) {
+            for (int own = 0; own < (JOINED ? JOINED : 1); ++own) {
+                const int at = 128 + 256 * own;
 #if JOINED
-            for (int own = 0; own < JOINED; ++own) acquire(maps + 256 + 256 * own);
+                const int columns = OWN(own, n);
+                const Element *from = OWN(own, weights);
 #else
-            acquire(maps + 384);
+                const int columns = n;
+                const Element *from = weights;
 #endif
+                if (WEIGHTS_KN)
+                    describe<KIND>(maps + at, making + at, from, columns, k, 64, DEPTH);
+                else
+                    describe<KIND>(maps + at, making + at, from, k, columns, DEPTH, all.columns);
+                if (leads) acquire(maps + at);
+            }
+            const auto fetch = [&](uint32_t to, uint32_t barrier, int depth, int, int column) {
+#if JOINED
+                const char *map = maps + 128 + 256 * widths.find(column, all.columns);
+#else
+                const char *map = maps + 128;
+#endif
+                barrier_expect(barrier, 128 * all.columns);
+                if constexpr (WEIGHTS_KN) {
+                    for (int block = 0; block < all.columns / 64; ++block)
+                        load(to + 8192 * block, map, barrier, column + 64 * block, depth);
+                } else {
+                    load(to, map, barrier, depth, column);
+                }
+            };
+            if (leads) fill(all, places, depths, fetch, come);
+        } else if (OTHER && warp == 2) {
+            describe<KIND>(maps + 256, making + 256, other, n, m, 64, all.height);
+            if (leads) {
+                acquire(maps + 256);
+                const auto finish = [&](uint32_t to, uint32_t barrier, int part, int row, int column) {
+                    barrier_expect(barrier, HALVES * 128 * all.height);
+                    for (int half = 0; half < HALVES; ++half)
+                        load(to + half * half_bytes, maps + 256, barrier,
+                             column + all.column_of(half, part), row + all.row_of(half, part));
+                };
+                fill(all, places, depths, pass, finish);
+            }
+        } else if (warp == 3) {
+            for (int own = 0; own < (JOINED ? JOINED : 1); ++own) {
+                const int at = JOINED ? 256 + 256 * own : 384;
+#if JOINED
+                describe<KIND>(maps + at, making + at, OWN(own, out), OWN(own, n), m, 64, all.height);
+#else
+                describe<KIND>(maps + at, making + at, out, n, m, 64, all.height);
+#endif
+                if (leads) acquire(maps + at);
+            }
             uint32_t phases = 0;  // a bit for each stage
-            for (int tile = blockIdx.x; tile < all.count; tile += gridDim.x) {
+            for (int tile = leads ? blockIdx.x : all.count; tile < all.count; tile += gridDim.x) {
                 int row, column;
                 all.at(tile, row, column);
 #if JOINED
@@ -295,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     phases ^= 1 << place.stage;
                     for (int half = 0; half < HALVES; ++half) {
                         const int at = column + all.column_of(half, part);
-                        const int line = row + all.row_of(part);
+                        const int line = row + all.row_of(half, part);
                         if (at < columns && line < m)
                             store(out_map, from + half * half_bytes, at, line);
                     }
@@ -306,7 +348,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     place.next(stages);
                 }
             }
-            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
         }
         __syncwarp();
     } else {
@@ -332,14 +373,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
             const int columns = n;
             const Element *line = bias;
 #endif
-            column += all.columns / HALVES * half;
+            column += all.column_of(half, 0);
 #if BIAS
             // Of the two columns of a thread in each block.
             const int first = column + warp % 4 * 16 + lane / 4;
             float shifts[4];
 #pragma unroll
             for (int each = 0; each < 4; ++each) {
-                const int at = first + 8 * (each % 2) + (wide ? 64 * (each / 2) : 0);
+                const int at = first + 8 * (each % 2) + (all.across == 2 ? 64 * (each / 2) : 0);
                 shifts[each] = at < columns ? static_cast<float>(__ldg(line + at)) : 0.0f;
             }
 #endif

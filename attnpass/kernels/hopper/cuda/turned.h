@@ -14,11 +14,31 @@ TURNED(8)
         "wgmma.mma_async.sync.aligned.m64n16k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, more, 1, 1, %11, 0;\n}" \
         : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]) : "l"(left), "l"(right), "r"(more), "n"(KN))
 TURNED(16)
+#define TIMES_24(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %14, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n24k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, %12, %13, more, 1, 1, %15, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(24)
 #define TIMES_32(KIND) \
     asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %18, 0;\n" \
         "wgmma.mma_async.sync.aligned.m64n32k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, more, 1, 1, %19, 0;\n}" \
         : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]), "+f"(v[12]), "+f"(v[13]), "+f"(v[14]), "+f"(v[15]) : "l"(left), "l"(right), "r"(more), "n"(KN))
 TURNED(32)
+#define TIMES_40(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %22, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n40k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19}, %20, %21, more, 1, 1, %23, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]), "+f"(v[12]), "+f"(v[13]), "+f"(v[14]), "+f"(v[15]), "+f"(v[16]), "+f"(v[17]), "+f"(v[18]), "+f"(v[19]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(40)
+#define TIMES_48(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %26, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n48k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, %24, %25, more, 1, 1, %27, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]), "+f"(v[12]), "+f"(v[13]), "+f"(v[14]), "+f"(v[15]), "+f"(v[16]), "+f"(v[17]), "+f"(v[18]), "+f"(v[19]), "+f"(v[20]), "+f"(v[21]), "+f"(v[22]), "+f"(v[23]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(48)
+#define TIMES_56(KIND) \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %30, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n56k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27}, %28, %29, more, 1, 1, %31, 0;\n}" \
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]), "+f"(v[4]), "+f"(v[5]), "+f"(v[6]), "+f"(v[7]), "+f"(v[8]), "+f"(v[9]), "+f"(v[10]), "+f"(v[11]), "+f"(v[12]), "+f"(v[13]), "+f"(v[14]), "+f"(v[15]), "+f"(v[16]), "+f"(v[17]), "+f"(v[18]), "+f"(v[19]), "+f"(v[20]), "+f"(v[21]), "+f"(v[22]), "+f"(v[23]), "+f"(v[24]), "+f"(v[25]), "+f"(v[26]), "+f"(v[27]) : "l"(left), "l"(right), "r"(more), "n"(KN))
+TURNED(56)
 #define TIMES_64(KIND) \
     asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %34, 0;\n" \
         "wgmma.mma_async.sync.aligned.m64n64k16.f32." KIND " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, more, 1, 1, %35, 0;\n}" \
