@@ -7,13 +7,20 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..ir import defining_op, is_used
-from ..ir.printed import torch_element, torch_shape, torch_tensor
-from ..ir.torch_ops import TorchBuilder, constant_number
+from ..ir.printed import torch_element, torch_shape, torch_tensor, with_torch_element
+from ..ir.torch_ops import TorchBuilder, constant_number, constant_truth
 from ..passes import OpPass
 
 _UNKNOWN, _INSTANCE_NORM = "torch.operator", "torch.aten.instance_norm"
 _AND = "torch.aten.__and__.Tensor"
+_DIVERGENCE = "torch.aten.kl_div"
 _POWER, _MOST_FACTORS = "torch.aten.pow.Tensor_Scalar", 64
+# Means and maxima of windows, by how many dims a batch of images has.
+_WINDOWS = {
+    f"torch.aten.{name.format(dims)}": 2 + dims
+    for name in ("avg_pool{}d", "max_pool{}d", "max_pool{}d_with_indices")
+    for dims in (1, 2, 3)
+}
 # By what operators are called, the ops of the same operands that they are.
 _KNOWN = {
     _AND: "aten.bitwise_and.Tensor",
@@ -21,6 +28,8 @@ _KNOWN = {
     "torch.aten.__lshift__.Tensor": "aten.bitwise_left_shift.Tensor",
     "torch.aten.__rshift__.Tensor": "aten.bitwise_right_shift.Tensor",
 }
+# By numbers of PyTorch: what is made of the divergences of all elements.
+_REDUCTIONS: dict[float | None, str] = {0: "", 1: "aten.mean", 2: "aten.sum"}
 _INTEGERS = ("ui8", "si8", "si16", "si32", "si64")
 # And alike for a tensor and a number.
 _OF_NUMBERS = {
@@ -34,20 +43,21 @@ class KnownOps(OpPass):
     alike of `^`, `<<`, `>>`, `rsub`, of `|` and `^` with a number, and of what
     `run_decompositions()` of PyTorch makes: squeezes of several dims, norms of batches, samples of
     grids. An instance norm without weights is a group norm, of a group for each channel. Integers
-    to the power of a known one, from 1 to 64, are products.
+    to the power of a known one, from 1 to 64, are products. Means and maxima of windows of one
+    image are those of a batch of one. Divergences have no logarithm of shares that are 0.
 
     Of what stands before, IREE 3.13's import says that it cannot legalize what the op reads, or it
-    has no such op. Works on the torch dialect, before IREE imports it. Dims that are
-    squeezed have a known size.
+    has no such op; divergences of such shares are NaN. Works on the torch dialect, before IREE
+    imports it. Dims that are squeezed have a known size.
     """
 
     name = "attn-known-ops"
     summary = "PyTorch's `&`, `^`, `<<`, powers, squeezes and norms in ops that the import knows"
-    ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM)
+    ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM, _DIVERGENCE, *_WINDOWS)
     phase = "start"
     mends = (
         "`a & b`, `a ^ b` and `a << b` of two tensors of PyTorch, squeezes of several dims and "
-        "decomposed norms do not compile"
+        "decomposed norms do not compile; divergences of shares of 0 are NaN"
     )
 
     erases = True
@@ -91,6 +101,32 @@ def _power(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
         if factors:
             x = build.op("aten.mul.Tensor", kind, x, x)
     return made
+
+
+def _windows(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
+    x, kind = op.operands[0], op.results[0].type
+    if len(torch_shape(x.type)) >= _WINDOWS[op.name]:
+        return None
+    batch = (torch_tensor([1, *torch_shape(one)], torch_element(one)) for one in (x.type, kind))
+    name = op.name.removeprefix("torch.").removesuffix("_with_indices")
+    images = build.op("aten.unsqueeze", next(batch), x, build.number(0))
+    made = build.op(name, next(batch), images, *list(op.operands)[1:])
+    return build.op("aten.squeeze.dim", kind, made, build.number(0))
+
+
+def _divergence(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
+    x, shares, reduction, is_log = op.operands
+    kind, result = shares.type, op.results[0].type
+    way = _REDUCTIONS.get(constant_number(reduction))
+    if constant_truth(is_log) is not False or x.type != kind or way is None:
+        return None
+    is_none = build.op("aten.eq.Scalar", with_torch_element(kind, "i1"), shares, build.number(0))
+    others = build.op("aten.where.ScalarSelf", kind, is_none, build.real(1.0), shares)
+    logarithm = build.op("aten.log", kind, others)
+    behind = build.op("aten.sub.Tensor", kind, logarithm, x, build.number(1))
+    each = build.op("aten.mul.Tensor", kind, shares, behind)
+    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+    return build.op(way, result, each, none) if way else each
 
 
 def _subtraction(build: TorchBuilder, op: ir.Operation) -> ir.Value:
@@ -153,4 +189,6 @@ _OTHERS: dict[str, Callable[[TorchBuilder, ir.Operation], ir.Value | None]] = {
     "torch.aten._native_batch_norm_legit.no_stats": _norm_of_one_batch,
     _INSTANCE_NORM: _instance_norm,
     _POWER: _power,
+    _DIVERGENCE: _divergence,
+    **dict.fromkeys(_WINDOWS, _windows),
 }

@@ -85,10 +85,11 @@ def order_products(function: ir.Operation) -> Ordered:
 
 
 class OrderProducts(KernelsPass):
-    """Lowers CUDA kernels of attention, and those of products that sum over several dims, where
-    they hold products in registers which IREE 3.13 gets wrong: of loops in another order than the
-    result's dims, of several summed dims that the factors have in different orders, and of summed
-    dims of size one that a factor was given. Other kernels are left for IREE to lower.
+    """Lowers CUDA kernels of attention, and those of products that sum over several dims or have
+    loops in another order than their result's dims, where they hold products in registers which
+    IREE 3.13 gets wrong: of such loops, of several summed dims that the factors have in different
+    orders, and of summed dims of size one that a factor was given. Other kernels are left for IREE
+    to lower.
     """
 
     name = "attn-order-products"
@@ -98,7 +99,7 @@ class OrderProducts(KernelsPass):
     backends = ("cuda",)
 
     def change(self, function: ir.Operation, target: str, report: Report) -> bool:
-        if not collect(function, lambda op: op.name in OP_NAMES or _sums_over_several(op)):
+        if not collect(function, lambda op: op.name in OP_NAMES or _is_ordered_wrong(op)):
             return False
         kernel = op_of(function)
 
@@ -110,10 +111,14 @@ class OrderProducts(KernelsPass):
         return rewrite_lowered(function, report, order)
 
 
-def _sums_over_several(op: ir.Operation) -> bool:
-    """Whether it is a product that sums over several dims."""
+def _is_ordered_wrong(op: ir.Operation) -> bool:
+    """Whether it is a product that sums over several dims, or whose loops have another order than
+    its result's dims."""
     facts = read_contraction(op)
-    return facts is not None and len(facts.k) > 1
+    if facts is None:
+        return False
+    loops = [loop for loop in facts.result if loop is not None]
+    return len(facts.k) > 1 or loops != sorted(loops)
 
 
 def _drop_units(op: ir.Operation) -> int:

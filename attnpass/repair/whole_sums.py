@@ -9,15 +9,29 @@ from ..codegen.kernel import (
     GPU_LOWERING,
     KernelsPass,
     configured,
+    rewrite_lowered,
     run_passes,
     set_threads,
 )
-from ..ir import collect, detached_copy, loop_sizes, maps, printed, restore, set_attribute
+from ..ir import (
+    DYNAMIC,
+    Builder,
+    collect,
+    defining_op,
+    detached_copy,
+    loop_sizes,
+    maps,
+    next_op,
+    printed,
+    restore,
+    set_attribute,
+)
 from ..report.ops import op_of
 from ..report.records import Report
 
 _PARTS = "partial_reduction"
 _PADDING = "padding"
+_READ = "vector.transfer_read"
 _FACTORS = 2
 # Threads of a workgroup, each with an element of the result's last dim.
 _THREADS = 32
@@ -34,7 +48,8 @@ class WholeSums(KernelsPass):
     The same goes for products whose sums fill no tile of matrix instructions, where other dims
     stand behind the summed one in both factors, and which have a batch in each or sum over other
     dims, too: IREE 3.13 fills up tiles with what it reads behind the end of that dim, in place of
-    zeros.
+    zeros. Where they stand behind it in one factor only, the other's zeros are multiplied by that,
+    which is no number behind the last batch: such kernels are lowered here, and read zeros.
     """
 
     name = "attn-whole-sums"
@@ -45,13 +60,14 @@ class WholeSums(KernelsPass):
     def change(self, function: ir.Operation, target: str, report: Report) -> bool:
         ops = configured(function)
         why, mended = "", function
-        if any(_sums_beyond(op) for op in ops):
+        beyond = any(_sums_beyond(op, in_both=False) for op in ops)
+        if any(_sums_beyond(op, in_both=True) for op in ops):
             why = "adds to them what stands behind the last term"
         elif any(_sums_unknown_parts(op) for op in ops):
             mended = detached_copy(function)
             why = "loses parts of them" if _keeps_parts_apart(mended, function) else ""
         if not why:
-            return False
+            return beyond and _read_zeros(mended, report)
         about = op_of(mended)
         if len(ops) == 1 and _give_whole_sums(mended):
             report.record(about, "repaired", f"each sum is one thread's, since IREE 3.13 {why}")
@@ -60,9 +76,9 @@ class WholeSums(KernelsPass):
         return False
 
 
-def _sums_beyond(op: ir.Operation) -> bool:
+def _sums_beyond(op: ir.Operation, in_both: bool) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
-    others, and which is not the only one of both."""
+    others, or one, and which is not the only one of both."""
     padding = printed.numbers(op.attributes[CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
@@ -79,7 +95,61 @@ def _sums_beyond(op: ir.Operation) -> bool:
         for dim, tile in enumerate(padding)
         if tile > 1 and dim not in result and _leaves_over(sizes.get(dim), tile)
     ]
-    return any(around - {dim} and dim not in (left[-1], right[-1]) for dim in filled)
+    found = all if in_both else any
+    return any(around - {dim} and found(dim != one[-1] for one in (left, right)) for dim in filled)
+
+
+def _read_zeros(function: ir.Operation, report: Report) -> bool:
+    """Lowers a kernel, in which what is read of memory behind the end of a dim is 0 then."""
+    kernel = op_of(function)
+
+    def bound(lowered: ir.Operation) -> bool:
+        reads = collect(lowered, lambda op: op.name == _READ and _is_of_memory(op))
+        count = sum(map(_bound, reads))
+        if count:
+            why = "IREE 3.13 multiplies zeros by what stands behind the last term"
+            report.record(kernel, "repaired", f"{count} read(s) end with their dims: {why}")
+        return count > 0
+
+    return rewrite_lowered(function, report, bound)
+
+
+def _is_of_memory(op: ir.Operation) -> bool:
+    kind = op.operands[0].type
+    return not printed.is_shared(kind) and not printed.is_private(kind)
+
+
+def _bound(op: ir.Operation) -> bool:
+    """Has a read of a vector give zeros where it begins behind the end of a dim that it has one
+    place of; returns whether it might."""
+    buffer, kind = op.operands[0], ir.VectorType(op.results[0].type)
+    order = maps.positions_of(ir.ArrayAttr.get([op.attributes["permutation_map"]]))
+    build, condition = Builder(op), None
+    for dim, size in enumerate(ir.MemRefType(buffer.type).shape):
+        index = op.operands[1 + dim]
+        if order is None or dim in order[0] or not _is_least(index):
+            continue
+        end = build.constant_index(dim if size == DYNAMIC else size)
+        if size == DYNAMIC:
+            end = build.create("memref.dim", [end.type], [buffer, end]).results[0]
+        inside = build.compare("ult", index, end)
+        op.operands[1 + dim] = build.select(inside, index, build.constant_index(0))
+        condition = inside if condition is None else build.andi(condition, inside)
+    if condition is None:
+        return False
+    build = Builder(next_op(op))
+    read = op.results[0]
+    chosen = build.select(condition, read, build.splat(0.0, kind))
+    read.replace_all_uses_except(chosen, defining_op(chosen))
+    return True
+
+
+def _is_least(index: ir.Value) -> bool:
+    """Whether an index is, or is made of, the least of some, such as an end."""
+    op = defining_op(index)
+    if op is not None and op.name == "affine.apply":
+        return any(map(_is_least, op.operands))
+    return op is not None and op.name == "affine.min"
 
 
 def _leaves_over(size: int | None, tile: int) -> bool:

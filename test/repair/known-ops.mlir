@@ -115,3 +115,39 @@ func.func @samples(%x: !torch.vtensor<[1,2,5,8],f32>, %g: !torch.vtensor<[1,3,4,
   %b = torch.operator "torch.aten.grid_sampler_2d"(%x, %g, %cubic, %zeros, %no) : (!torch.vtensor<[1,2,5,8],f32>, !torch.vtensor<[1,3,4,2],f32>, !torch.int, !torch.int, !torch.bool) -> !torch.vtensor<[1,2,3,4],f32>
   return %a, %b : !torch.vtensor<[1,2,3,4],f32>, !torch.vtensor<[1,2,3,4],f32>
 }
+
+// Means of windows of one image are those of a batch of one; those of a batch stay.
+// CHECK-LABEL: func.func @windows(
+// CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[3,8],f32>, %[[Y:[^:]*]]: !torch.vtensor<[2,3,8],f32>
+// CHECK: %[[ONE:.*]] = torch.aten.unsqueeze %[[X]], {{.*}} -> !torch.vtensor<[1,3,8],f32>
+// CHECK: %[[MEANS:.*]] = torch.aten.avg_pool1d %[[ONE]], {{.*}} -> !torch.vtensor<[1,3,4],f32>
+// CHECK: torch.aten.squeeze.dim %[[MEANS]], {{.*}} -> !torch.vtensor<[3,4],f32>
+// CHECK: torch.aten.avg_pool1d %[[Y]]
+func.func @windows(%x: !torch.vtensor<[3,8],f32>, %y: !torch.vtensor<[2,3,8],f32>) -> (!torch.vtensor<[3,4],f32>, !torch.vtensor<[2,3,4],f32>) {
+  %0 = torch.constant.int 0
+  %2 = torch.constant.int 2
+  %no = torch.constant.bool false
+  %twos = torch.prim.ListConstruct %2 : (!torch.int) -> !torch.list<int>
+  %zeros = torch.prim.ListConstruct %0 : (!torch.int) -> !torch.list<int>
+  %a = torch.aten.avg_pool1d %x, %twos, %twos, %zeros, %no, %no : !torch.vtensor<[3,8],f32>, !torch.list<int>, !torch.list<int>, !torch.list<int>, !torch.bool, !torch.bool -> !torch.vtensor<[3,4],f32>
+  %b = torch.aten.avg_pool1d %y, %twos, %twos, %zeros, %no, %no : !torch.vtensor<[2,3,8],f32>, !torch.list<int>, !torch.list<int>, !torch.list<int>, !torch.bool, !torch.bool -> !torch.vtensor<[2,3,4],f32>
+  return %a, %b : !torch.vtensor<[3,4],f32>, !torch.vtensor<[2,3,4],f32>
+}
+
+// Divergences of shares have no logarithm of 0; those of logarithms stay.
+// CHECK-LABEL: func.func @divergences(
+// CHECK-SAME: %[[X:[^:]*]]: !torch.vtensor<[3],f32>, %[[Y:[^:]*]]: !torch.vtensor<[3],f32>
+// CHECK: %[[NONE:.*]] = torch.aten.eq.Scalar %[[Y]]
+// CHECK: %[[OTHERS:.*]] = torch.aten.where.ScalarSelf %[[NONE]], %{{.*}}, %[[Y]]
+// CHECK: torch.aten.log %[[OTHERS]]
+// CHECK: torch.aten.sum
+// CHECK: torch.aten.kl_div
+// CHECK-NOT: torch.aten.kl_div
+func.func @divergences(%x: !torch.vtensor<[3],f32>, %y: !torch.vtensor<[3],f32>) -> (!torch.vtensor<[],f32>, !torch.vtensor<[],f32>) {
+  %sum = torch.constant.int 2
+  %no = torch.constant.bool false
+  %yes = torch.constant.bool true
+  %a = torch.aten.kl_div %x, %y, %sum, %no : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.int, !torch.bool -> !torch.vtensor<[],f32>
+  %b = torch.aten.kl_div %x, %y, %sum, %yes : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.int, !torch.bool -> !torch.vtensor<[],f32>
+  return %a, %b : !torch.vtensor<[],f32>, !torch.vtensor<[],f32>
+}

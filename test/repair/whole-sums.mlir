@@ -6,6 +6,7 @@
 // WHY: kernel unknown_dispatch_0_contract{{.*}}: each sum is one thread's, since IREE 3.13 loses parts of them
 // WHY: kernel filled_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY: kernel two_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
+// WHY: kernel zeros_dispatch_0_{{.*}}: 2 read(s) end with their dims: IREE 3.13 multiplies zeros by what stands behind the last term
 // WHY-NOT: each sum is one thread's
 
 // CHECK-LABEL: func.func @unknown_dispatch_0
@@ -68,7 +69,7 @@ func.func @two(%l: tensor<70x33x7xf16>, %r: tensor<7x50x33x9xf16>) -> tensor<70x
   return %p : tensor<70x50x9xf32>
 }
 
-// Those of 32 do; and of one factor what is filled up is zeros.
+// Those of 32 do.
 // CHECK-LABEL: func.func @whole_dispatch_0
 // CHECK: mma_kind
 func.func @whole(%l: tensor<8x32x16xf16>, %r: tensor<8x32x64xf16>) -> tensor<8x16x64xf32> {
@@ -79,8 +80,12 @@ func.func @whole(%l: tensor<8x32x16xf16>, %r: tensor<8x32x64xf16>) -> tensor<8x1
   return %p : tensor<8x16x64xf32>
 }
 
+// Where the summed dim is the last of one factor, its zeros are multiplied by what is read of the other.
 // CHECK-LABEL: func.func @zeros_dispatch_0
-// CHECK: mma_kind{{.*}} padding = [1, 16, 32, 32]
+// CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[AT:.*]], %c24{{.*}} : index
+// CHECK: %[[PLACE:.*]] = arith.select %[[INSIDE]], %[[AT]], %c0
+// CHECK: %[[READ:.*]] = vector.transfer_read {{.*}}, %[[PLACE]], {{.*}} : memref<8x24x64xf16
+// CHECK: arith.select %[[INSIDE]], %[[READ]], %cst
 #s = affine_map<(b, m, n, k) -> (b, m, k)>
 func.func @zeros(%l: tensor<8x16x24xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x16x64xf32> {
   %zero = arith.constant 0.0 : f32

@@ -584,7 +584,7 @@ def test_bytes_rolls_and_operators_that_were_imported() -> None:
 
 
 @pytest.mark.parametrize("is_decomposed", [False, True])
-def test_squeezes_and_norms_that_were_imported(is_decomposed: bool) -> None:
+def test_squeezes_norms_and_windows_that_were_imported(is_decomposed: bool) -> None:
     """As PyTorch exports them, and as its `run_decompositions()` writes them."""
     aot = pytest.importorskip("iree.turbine.aot", reason="no iree-turbine")
 
@@ -593,7 +593,10 @@ def test_squeezes_and_norms_that_were_imported(is_decomposed: bool) -> None:
         means = F.batch_norm(image, mean, mean * mean + 1, mean, mean)
         norms = F.instance_norm(image), F.instance_norm(image, weight=mean, bias=mean)
         plain = F.batch_norm(image, mean, mean * mean + 1)
-        return *squeezed, means, *norms, plain, F.grid_sample(image, grid, align_corners=False)
+        windows = F.avg_pool1d(image[0, 0], 2), F.avg_pool2d(image[0], 3, 2, 1)
+        windows += F.max_pool2d(image[0], 2), F.kl_div(mean, mean.relu(), reduction="sum")
+        samples = F.grid_sample(image, grid, align_corners=False)
+        return *squeezed, means, *norms, plain, *windows, samples
 
     inputs = (
         *(torch.randn(1, 3, 1, 4), torch.randn(2, 3, 5, 4), torch.randn(3)),
