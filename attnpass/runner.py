@@ -112,10 +112,11 @@ def run_pipeline(
 
     Raises AttnError where a pass of ours cannot work on its input; PassError, naming the
     pass, where one of IREE or MLIR fails and, with `verify`, where one left IR that does not
-    verify. Attention ops that share a location are numbered first, in their locations; those
-    that no pass takes are noted.
+    verify: each that says it changed the module, and all that do not at the end. Attention ops
+    that share a location are numbered first, in their locations; those that no pass takes are
+    noted.
     """
-    watch = instrumentation or Instrumentation()
+    watch, unverified = instrumentation or Instrumentation(), ""
     stages = list(stages)
     listen_as_asked()
     if any(isinstance(stage, Pass) for stage in stages):
@@ -134,14 +135,21 @@ def run_pipeline(
         if isinstance(stage, Foreign):
             _run_foreign(module, stage.text, verify)
             watch.changed.append(stage)
-        elif _run_ours(stage, module, context, verify):
+        elif _run_ours(stage, module, context):
             watch.changed.append(stage)
+            unverified = ""
+            if verify:
+                _verify(module, name)
+        else:
+            unverified = name
         seconds = time.perf_counter() - start
         watch.seconds.append((name, seconds))
         did = "changed" if watch.changed and watch.changed[-1] is stage else "left"
         tell(RUN, "%s %s the module, in %.3f s", name, did, seconds)
         if watch.after:
             watch.after(name, module)
+    if verify and unverified:
+        _verify(module, unverified)
     context.report.pass_name = ""
 
 
@@ -200,22 +208,19 @@ def _parser_message(error: ValueError) -> str:
     return line.rpartition("error: ")[2].removeprefix("<Pass-Options-Parser>: ")
 
 
-def _run_ours(stage: Pass, module: ir.Operation, context: PassContext, verify: bool) -> bool:
+def _run_ours(stage: Pass, module: ir.Operation, context: PassContext) -> bool:
     """Whether the pass changed the module."""
     from iree.compiler import ir
 
     try:
         with module.context:
-            changed = stage.run(module, context)
+            return stage.run(module, context)
     except ir.MLIRError as error:
         raise mlir_error(error, f"pass '{stage.name}' failed", stage.name) from None
     except AttnError:
         raise
     except Exception as error:
         raise InternalError(error, stage.name) from error
-    if verify:
-        _verify(module, stage.name)
-    return changed
 
 
 def _run_foreign(module: ir.Operation, text: str, verify: bool) -> None:

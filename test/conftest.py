@@ -5,8 +5,10 @@ random ones per property."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +31,18 @@ if "ATTNPASS_EXAMPLES" in os.environ:
         suppress_health_check=slow,
     )
     settings.load_profile("more")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What tests import stays, so the collector looks through it at no time: of PyTorch and JAX
+    that takes a third of a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

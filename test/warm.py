@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from types import ModuleType
+from typing import NamedTuple, NoReturn
 
 ROOT = Path(__file__).parents[1]
 CLIENT = Path(__file__).with_name("warm_client.py")
@@ -33,8 +34,23 @@ TOOLS = {
     "FileCheck": "filecheck.main",
 }
 # The dialects that a compile imports.
-_DIALECTS = "arith builtin flow func hal iree_codegen iree_tensor_ext linalg stream tensor util"
+_DIALECTS = (
+    "arith builtin flow func hal iree_codegen iree_gpu iree_tensor_ext linalg stream tensor util "
+    "vector"
+)
 _started: list[tuple[subprocess.Popen[bytes], str]] = []
+# What tells that a command has ended, its process, and the client that waits for it.
+Running = dict[int, tuple[int, socket.socket]]
+
+
+class Request(NamedTuple):
+    """A command that a client wants to be run, with the three streams that it gives it."""
+
+    tool: str
+    arguments: list[str]
+    folder: str
+    environment: dict[str, str]
+    streams: list[int]
 
 
 def command(tool: str) -> list[str]:
@@ -71,82 +87,115 @@ def _stop(starter: int) -> None:
 
 
 def _load_all() -> None:
-    """Imports all that a compile needs, and reads what packages have registered."""
+    """Imports all that a compile needs, and reads what packages have registered and which kernels
+    there are."""
     import attnpass
+    from attnpass.kernels.hopper.manifest import load_kernels, load_products
     from attnpass.passes import pass_names
     from attnpass.program.front_ends import TESTED
 
-    names = {module.name for module in pkgutil.walk_packages(attnpass.__path__, "attnpass.")}
-    others = ("attnpass.kernels.hopper.", *(f"attnpass.{door}." for door in TESTED))
-    names = {name for name in names if not name.startswith(others)}
+    # With the front ends of doors a fork takes twice as long; sources of kernels need Triton.
+    sources = (f"attnpass.kernels.hopper.{name}" for name in ("cuda", "hopper_"))
+    _load(attnpass, (*sources, *(f"attnpass.{door}" for door in TESTED)))
     dialects = (f"iree.compiler.dialects.{name}" for name in _DIALECTS.split())
-    for name in ("iree.compiler.api", "filecheck.main", *sorted(names), *dialects):
+    for name in ("iree.compiler.api.ctypes_dl", "filecheck.main", "importlib.readers", *dialects):
         importlib.import_module(name)
-    importlib.import_module("attnpass.kernels.hopper.provider")
-    pass_names()
+    for read in (pass_names, load_kernels, load_products):
+        read()
 
 
-def _serve(path: str) -> socket.socket | None:
-    """Forks for each connection: in the child that connection, in the server None at the end."""
+def _load(package: ModuleType, without: tuple[str, ...]) -> None:
+    """Imports the modules of a package but those whose names begin so."""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not found.name.startswith(without):
+            module = importlib.import_module(found.name)
+            if found.ispkg:
+                _load(module, without)
+
+
+def _serve(path: str) -> Request | None:
+    """Forks for each command: in the child what it is to run, in the server None at the end."""
     _load_all()
     assert len(os.listdir("/proc/self/task")) == 1
     # The collector would write to pages that all forks share.
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    running: Running = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
         print("ready", flush=True)
         while True:
             # Standard input ends with the process that started this one.
-            ready, _, _ = select.select([listener, 0], [], [])
+            clients = [client for _, client in running.values()]
+            ready, _, _ = select.select([listener, 0, *running, *clients], [], [])
             if 0 in ready:
                 shutil.rmtree(os.path.dirname(path), ignore_errors=True)
                 return None
-            connection, _ = listener.accept()
-            if os.fork() == 0:
-                return connection
-            connection.close()
-            _reap()
+            for ended in [ended for ended in running if ended in ready]:
+                _tell(ended, *running.pop(ended))
+            for worker, client in running.values():
+                if client in ready:
+                    _kill(worker)
+            if listener in ready:
+                client, _ = listener.accept()
+                if request := _forked(client, running):
+                    return request
 
 
-def _reap() -> None:
-    """Takes note of the forks that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _received(connection: socket.socket) -> tuple[list[str], str, dict[str, str]]:
-    """The words of a command, its folder and its environment; takes its three streams."""
-    fds = array.array("i")
-    size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(3 * fds.itemsize))
-    fds.frombytes(ancillary[0][2])
-    for number, fd in enumerate(fds):
-        os.dup2(fd, number)
-        os.close(fd)
-    with connection.makefile("rb") as stream:
-        return marshal.loads(stream.read(int.from_bytes(size, "little")))
-
-
-def _is_worker(connection: socket.socket) -> bool:
-    """Forks: true in the process for the command. The other tells the client how that ended, or
-    ends it where the client is gone, and ends."""
+def _forked(client: socket.socket, running: Running) -> Request | None:
+    """Forks for what a client asks: that in the child, None in the server, which adds the child
+    to what is running."""
+    request = _received(client)
+    if request is None:
+        client.close()
+        return None
     worker = os.fork()
     # Both set it: the one may kill the group, and the other fork, before the other gets to it.
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpgid(worker, worker)
-    if worker == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return True
-    ended = os.pidfd_open(worker)
-    ready, _, _ = select.select([ended, connection], [], [])
-    if ended in ready:
-        status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-        connection.sendall(status.to_bytes(4, "little", signed=True))
-    else:
+    if worker:
+        for fd in request.streams:
+            os.close(fd)
+        running[os.pidfd_open(worker)] = worker, client
+        return None
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    client.close()
+    for ended, (_, other) in running.items():
+        os.close(ended)
+        other.close()
+    return request
+
+
+def _tell(ended: int, worker: int, client: socket.socket) -> None:
+    """Tells a client how its command has ended."""
+    os.close(ended)
+    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    with client, contextlib.suppress(OSError):
+        client.sendall(status.to_bytes(4, "little", signed=True))
+
+
+def _kill(worker: int) -> None:
+    """Ends a command whose client is gone: those that wait say nothing more."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(worker, signal.SIGKILL)
-    os._exit(0)
+
+
+def _received(client: socket.socket) -> Request | None:
+    """What a client asks for; None where it has ended before it said all."""
+    fds = array.array("i")
+    try:
+        size, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * fds.itemsize))
+        for _, _, data in ancillary:
+            fds.frombytes(data)
+        with client.makefile("rb") as stream:
+            data = stream.read(int.from_bytes(size, "little"))
+        (tool, *arguments), folder, environment = marshal.loads(data)
+    except (OSError, EOFError, ValueError):
+        for fd in fds:
+            os.close(fd)
+        return None
+    return Request(tool, arguments, folder, environment, fds.tolist())
 
 
 def _fresh_streams() -> None:
@@ -172,19 +221,18 @@ def _run(tool: str, arguments: list[str]) -> int:
 def _main(what: str, *words: str) -> int:
     if what == "run":
         return _run(words[0], [*words[1:]])
-    connection = _serve(words[0])
-    if connection is None:
+    request = _serve(words[0])
+    if request is None:
         return 0
-    (tool, *arguments), folder, environment = _received(connection)
-    if not _is_worker(connection):
-        return 0
-    connection.close()
-    os.chdir(folder)
+    for number, fd in enumerate(request.streams):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.chdir(request.folder)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request.environment)
     _fresh_streams()
     try:
-        _end(_run(tool, arguments))
+        _end(_run(request.tool, request.arguments))
     except SystemExit as error:
         _end(error.code if isinstance(error.code, int) else int(error.code is not None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -149,7 +150,9 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     """The program without the ops that IREE's import lacks; those named in `more` (as
     `aten.foo.default`), too, where torch says what they are made of."""
     table = dict(torch._decomp.get_decompositions(DECOMPOSED))
-    known = {**torch._decomp.decomposition_table, **default_decompositions()}
+    # Others than torch's own may have been registered since.
+    composed = default_decompositions() if more else _torchs_own()
+    known = {**torch._decomp.decomposition_table, **composed}
     table |= {op: parts for op, parts in known.items() if str(op) in (*COMPOSED, *more)}
     table |= RECIPES | library_recipes()
     _join_names(program)
@@ -160,6 +163,12 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
             return program.run_decompositions(table)
     except Exception as error:
         raise AttnError(f"torch cannot decompose the program: {first_line(error)}") from error
+
+
+@functools.cache
+def _torchs_own() -> Mapping[Any, Any]:
+    """What torch's own ops are made of, which it takes 0.1 s to list."""
+    return dict(default_decompositions())
 
 
 def _join_names(program: ExportedProgram) -> None:

@@ -156,7 +156,7 @@ def test_type_checks_need_no_front_end() -> None:
     named = {
         name
         for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in _nodes(path)
         for name in _modules_of(node)
         if name.partition(".")[0] in ("torch", "onnx", "jax")
     }

@@ -61,6 +61,16 @@ class Break(Pass):
 
 
 @dataclass(frozen=True)
+class Deny(Break):
+    """Says that it left the module as it was."""
+
+    name = "attn-deny"
+
+    def run(self, module: ir.Operation, context: PassContext) -> bool:
+        return not super().run(module, context)
+
+
+@dataclass(frozen=True)
 class Refuse(Pass):
     """A pass that cannot work on its input."""
 
@@ -73,7 +83,7 @@ class Refuse(Pass):
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "_entries", passes._entries.__wrapped__)
-    for cls in (Mark, Break, Refuse):
+    for cls in (Mark, Break, Deny, Refuse):
         monkeypatch.setitem(passes.REGISTRY, cls.name, f"{__name__}:{cls.__name__}")
 
 
@@ -231,6 +241,11 @@ def test_a_pass_that_breaks_the_ir_is_named(module: ir.Module) -> None:
     assert "pass 'attn-break' left invalid IR: " in error.value.message
     assert error.value.location == "-:2:3" or error.value.location == "-:3:5"
     assert mark(module) == "x"
+
+
+def test_invalid_ir_of_a_pass_that_says_it_left_the_module_is_told(module: ir.Module) -> None:
+    with pytest.raises(PassError, match="pass 'attn-deny' left invalid IR: "):
+        run(module, "attn-mark,attn-deny")
 
 
 # Errors in modules in modules: another thread finds them, and tells the handlers of the bindings,

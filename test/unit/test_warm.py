@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -46,3 +47,13 @@ def test_a_command_ends_with_its_client() -> None:
     assert not reader.is_alive()
     client.stdin.close()
     client.wait()
+
+
+@pytest.mark.parametrize("said", [b"", b"half", (99).to_bytes(8, "little") + b"less"])
+def test_clients_that_end_before_they_have_asked(said: bytes, tmp_path: Path) -> None:
+    *_, path, _ = command = warm.command("attn-opt")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(said)
+    code, out, _ = run(command, "-", folder=tmp_path, text=MODULE)
+    assert code == 0 and "func.func @f" in out
