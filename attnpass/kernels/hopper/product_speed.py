@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from ...machines import Target
-from .manifest import ProductKernel, KernelTile
+from .manifest import KernelTile, ProductKernel
 from .streamed import division
 
 _TILE_ROWS = 128

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 
 from ...ir import Builder, DynamicSize, Size
-from .manifest import ProductKernel, KernelTile
+from .manifest import KernelTile, ProductKernel
 from .product_speed import tile_seconds
 
 # Fewer rows than these make no difference. The program chooses for up to so many, by so many
