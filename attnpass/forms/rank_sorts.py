@@ -27,6 +27,7 @@ from ..machines import names_backend
 from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
 from .few_largest import order_of_few, runs_of
+from .merged_keys import merged_keys
 from .merged_runs import is_long, merged, ranks_in_row
 from .ordered_keys import falling_keys, ranks_of_keys
 
@@ -131,6 +132,12 @@ class _Sort:
     def merged(self) -> ir.Value:
         """`order`, of rows that are merged; what is compared then stands in order already."""
         compared = self._compared()
+        keys = self._keys(compared)
+        if keys is not None:
+            any_key = isinstance(element_type(*compared.values()), ir.IntegerType)
+            ordered, order = merged_keys(self.build, keys, self.dim, any_key=any_key)
+            self.find_ranks = lambda: ranks_in_row(self.build, [keys], ([ordered], order), _falls)
+            return self._first(order)
 
         def before(inner: Builder, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> ir.Value:
             first = self._in_front(inner, [*compared], one, other)
@@ -337,6 +344,11 @@ class _Sort:
 
     def _zeros(self, sizes: Sequence[Size]) -> ir.Value:
         return self.build.fill(self.build.splat(0, self.i32), self.build.empty(sizes, self.i32))
+
+
+def _falls(inner: Builder, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> ir.Value:
+    """Whether one key stands in front of another."""
+    return inner.compare("sgt", one[0], other[0])
 
 
 def _compare_with_nan(inner: Builder, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:

@@ -12,6 +12,7 @@
 // WHY: finds the places of 8192 elements by merges side by side
 // WHY: finds the places of 64 elements by comparisons side by side
 // WHY: finds the places of 3x600 elements by merges side by side
+// WHY: finds the places of 3x600 elements by merges side by side
 // WHY-NOT: finds the places
 
 // The two largest of eight, as PyTorch's are imported: NaN is in front of all.
@@ -227,8 +228,20 @@ func.func @some_rows(%x: tensor<64xi32>, %rows: tensor<64xf32>, %more: tensor<65
 
 // -----
 
-// On CPUs rows of 512 and more are merged: ten times.
+// On CPUs rows of 512 and more are merged: keys of runs of 64, whose pairs are compared, four times,
+// each tile of 16 from where it begins. What keys do not tell is merged from runs of one on: ten times.
 // CHECK-LABEL: func.func @on_a_cpu(
+// CHECK: %[[FIRST:.*]] = arith.constant -2147483647 : i32
+// CHECK: linalg.fill ins(%[[FIRST]] : i32) outs(%{{.*}} : tensor<3x640xi32>)
+// CHECK-COUNT-2: linalg.generic {{.*}}"reduction"]{{.*}} outs(%{{.*}} : tensor<3x10x64xi32>)
+// CHECK: util.optimization_barrier {attnpass.launch_constant} %c64_i32
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<3x40xi32>)
+// CHECK: scf.for
+// CHECK: linalg.generic {{.*}} outs(%{{.*}}, %{{.*}} : tensor<3x40x16xi32>, tensor<3x40x16xi32>)
+// CHECK-COUNT-3: scf.for
+// CHECK-NOT: scf.for
+// CHECK: return
+// CHECK-LABEL: func.func @not_by_keys(
 // CHECK-COUNT-10: scf.for
 // CHECK-NOT: scf.for
 // CHECK-NOT: "reduction"
@@ -243,5 +256,13 @@ func.func @on_a_cpu(%x: tensor<3x600xf32>) -> tensor<3x400xf32> {
   } -> tensor<3x600xf32>
   %r = tensor.extract_slice %s[0, 0] [3, 400] [1, 1] : tensor<3x600xf32> to tensor<3x400xf32>
   return %r : tensor<3x400xf32>
+}
+func.func @not_by_keys(%x: tensor<3x600xi8>) -> tensor<3x600xi8> {
+  %s = iree_linalg_ext.sort dimension(1) outs(%x : tensor<3x600xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    %c = arith.cmpi ult, %a, %b : i8
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<3x600xi8>
+  return %s : tensor<3x600xi8>
 }
 }

@@ -91,6 +91,9 @@ LARGEST = [
     # Among the runs that hold the largest: one is filled up, a dim is behind.
     ((3, 2053), 50, -1, "f16", "O2"),
     ((2, 2064, 2), 5, 1, "f32", "O2"),
+    # Merged: runs of keys, the last of which is filled up or short.
+    ((2, 700), 300, -1, "bf16", "O3"),
+    ((577, 2), 300, 0, "si32", "O0"),
 ]
 
 
