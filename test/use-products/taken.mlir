@@ -10,11 +10,12 @@
 #id = affine_map<(m, n) -> (m, n)>
 #column = affine_map<(m, n) -> (n)>
 
-// A bias, and torch's GELU by erf.
+// A bias, and torch's GELU by erf; in 7 x 9 tiles of 48 rows and 64 columns, as the kernel is told.
 // CHECK-LABEL: func.func @gelu(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<300x64xf16>, %[[W:[a-z0-9]+]]: tensor<520x64xf16>, %[[B:[a-z0-9]+]]: tensor<520xf16>
-// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tiles_bias_gelu"[%c132, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[A]], %[[W]], %[[B]])
-// CHECK-SAME: tensor<84480xi8>
+// CHECK: %[[SHAPE:.*]] = arith.index_cast %c47296 : index to i32
+// CHECK: %[[P:.*]]:2 = hal.dispatch.extern "product_f16_tiles_bias_gelu"[%c63, %c1](%{{.*}}, %{{.*}}, %{{.*}}, %[[SHAPE]], %[[A]], %[[W]], %[[B]])
+// CHECK-SAME: tensor<40320xi8>
 // CHECK-NOT: linalg.generic
 // CHECK: return %[[P]]#0
 // REMARK: product at {{.*}} is a precompiled kernel now: product_f16_tiles_bias_gelu: about {{[0-9]+}} us instead of {{[0-9]+}}, with a bias and GELU

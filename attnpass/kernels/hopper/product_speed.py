@@ -21,7 +21,8 @@ _TILE_ROWS = 128
 _OF_SUM, _OF_END = 0.331e-12, 4.95e-12
 # The share of idle units' time that busy ones save.
 _IDLE = 0.14
-_START = 3e-6
+# In all beside that; of batches and of rows in groups.
+_START, _MANY_START = 3.6e-6, 3e-6
 # The same of kernels with several tiles (41 products in each of 29, docs/notes/kernels.md), and the
 # seconds behind each sum.
 OF_SUM, OF_END, IDLE, BEHIND = 0.277e-12, 10.2e-12, 0.2, 38e-12
@@ -147,7 +148,8 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         waves = min(tile_seconds(tile, *size) for tile in tiles)
         return _TILES_START + max(waves, work.bytes_moved / rate)
     waves = _waves_seconds(work, kernel, target.compute_units)
-    return _START + max(waves, work.bytes_moved / rate)
+    start = _MANY_START if kernel.batched else _START
+    return start + max(waves, work.bytes_moved / rate)
 
 
 def tile_seconds(
@@ -166,7 +168,7 @@ def _grouped(work: ProductWork, kernel: ProductKernel, units: int) -> float:
     filled = replace(work, rows=work.rows + work.batch * _TILE_ROWS // 2, batch=1)
     waves = _waves_seconds(filled, kernel, units)
     moved = 2.0 * (work.rows * (work.k + work.n) + min(work.batch, work.rows) * work.n * work.k)
-    return _START + max(waves, moved / _BATCH_TILE_RATE)
+    return _MANY_START + max(waves, moved / _BATCH_TILE_RATE)
 
 
 def _waves_seconds(work: ProductWork, kernel: ProductKernel, units: int) -> float:
