@@ -244,7 +244,7 @@ def is_replaced(variant: ProductVariant) -> bool:
 
 
 def turned(element: str) -> Iterator[ProductVariant]:
-    """Kernels that choose among tiles by the number of rows."""
+    """Kernels with tiles of several sizes, which are told one or choose by the number of rows."""
     each = " ".join(f"EACH({number}, {a}, {d}, {r})" for number, (a, d, r) in enumerate(BLOCKS))
     ranges = " ".join(
         f"EACH({BLOCKS.index((a, d, least))}, {a}, {d}, {least})" for a, d, least, _ in RANGES
@@ -411,6 +411,7 @@ def build(variant: ProductVariant) -> Entry:
 
 
 def sources_hash(variant: ProductVariant) -> str:
+    """The SHA-256 of all that a kernel is compiled from, in the order of the files' names."""
     headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
     headers += ("groups.h",) if variant.grouped else ()
     headers += ("joined.h",) if variant.joined else ()
