@@ -254,7 +254,8 @@ def _is_summed_across(op: ir.Operation) -> bool:
     readers = list(_readers(op))
     if len(readers) < 2 or not _is_elementwise(op) or not any(map(_is_summed, readers)):
         return False
-    return any(_is_of_transpose(made) for made in (op, *_sources(op)) if _is_elementwise(made))
+    made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
+    return any(_is_of_transpose(one) for one in made if _is_elementwise(one))
 
 
 def _is_summed(op: ir.Operation) -> bool:

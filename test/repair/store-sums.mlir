@@ -502,14 +502,26 @@ func.func @mean_of_rows(%x: tensor<8x32xf32>, %zeros: tensor<8xf32>, %others: te
 module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
 // CHECK-LABEL: func.func @squeezed
 // CHECK: %[[T:.*]] = linalg.transpose
-// CHECK: %[[MADE:.*]] = linalg.generic {{.*}} ins(%[[T]]
+// CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[T]]
+// CHECK: %[[SMALL:.*]] = linalg.generic {{.*}} ins(%[[WIDE]]
+// CHECK: %[[MADE:.*]] = linalg.generic {{.*}} ins(%[[SMALL]]
 // CHECK: compute_barrier.start %[[MADE]]
 // CHECK-NOT: compute_barrier
 // CHECK: return
 func.func @squeezed(%x: tensor<32x8xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
   %e = tensor.empty() : tensor<8x32xf32>
   %t = linalg.transpose ins(%x : tensor<32x8xf32>) outs(%e : tensor<8x32xf32>) permutation = [1, 0]
-  %a = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  %wide = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.tanh %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %small = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%wide : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %a = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%small : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
   ^bb0(%i: f32, %o: f32):
     %s = math.exp %i : f32
     linalg.yield %s : f32
