@@ -79,6 +79,9 @@ LATENT_CONSTANTS = ("key_start", "key_head", "key_row", "rest_start", "rest_head
 # How many workgroups may divide the keys.
 DIVIDED_PARTS, MASKED_PARTS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
 CACHED_PARTS = (1, 2, 4, 8)
+# Of kernels of one warp, by head dim: workgroups that share a multiprocessor, without masks and
+# with them.
+LONE_RESIDENTS = {32: (24, 16), 64: (16, 16), 128: (12, 8)}
 # Head dims of kernels for few keys.
 SHORT_HEADS = (64, 96, 128)
 # Head dims of kernels for blocks of rows over few keys; warpgroups, keys of a tile, tiles ahead.
@@ -573,6 +576,26 @@ class CachedVariant:
 
 
 @dataclass(frozen=True)
+class LoneVariant(CachedVariant):
+    """The same for many heads of few keys: one warp a workgroup, for 16 of a head's rows."""
+
+    @property
+    def name(self) -> str:
+        words = [self.element_type, f"d{self.head_dim}"]
+        words += [f"mask_{self.mask}"] if self.mask != "none" else []
+        return "lone_" + "_".join(words)
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of tiles of K and V, and of Q."""
+        return (self.stages * 2 * self.keys + self.rows) * self.head_dim * 2
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return super().fields | {"kind": "lone"}
+
+
+@dataclass(frozen=True)
 class SplitVariant:
     """The same where single workgroups share a head's keys, and another kernel adds up results."""
 
@@ -640,6 +663,7 @@ def variants() -> list[AnyVariant]:
         ),
         *cached_variants(),
         *split_variants(),
+        *lone_variants(),
     ]
 
 
@@ -833,6 +857,16 @@ def cached_variants() -> list[CachedVariant]:
     return found
 
 
+def lone_variants() -> list[LoneVariant]:
+    """Kernels for many heads of few keys: as many warps share a multiprocessor as registers let."""
+    found = []
+    for element, (head, residents) in itertools.product(("f16", "bf16"), LONE_RESIDENTS.items()):
+        for mask in ("none", element, "f32", "i8"):
+            resident = residents[mask != "none"]
+            found.append(LoneVariant(element, head, 1, 1, 16, resident, mask))
+    return found
+
+
 def split_variants() -> list[SplitVariant]:
     """Kernels for few heads, whose keys all multiprocessors share."""
     alone = [one for one in cached_variants() if one.mask == "none" and not one.sink]
@@ -844,7 +878,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare with what is there")
     parser.add_argument("--out", type=Path, default=KERNELS, help="folder to write to")
     parser.add_argument("--speeds", action="store_true", help="update measured speeds only")
-    parser.add_argument("--only", default="", help="what names of kernels to build begin with")
+    parser.add_argument("--only", default="", help="what names of kernels to build begin with: a,b")
     arguments = parser.parse_args()
     if arguments.speeds:
         update_speeds(arguments.out / "manifest.json")
@@ -855,7 +889,7 @@ def main() -> int:
         print(f"error: needs triton {TRITON}, found {triton.__version__}", file=sys.stderr)
         return 1
     every = variants()
-    wanted = [variant for variant in every if variant.name.startswith(arguments.only)]
+    wanted = [one for one in every if one.name.startswith(tuple(arguments.only.split(",")))]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         built = list(pool.map(build, wanted))
     if arguments.only:

@@ -250,6 +250,46 @@ def test_few_rows_over_a_cache_take_as_long_as_estimated(
         assert abs(estimated - us - 1) < 0.15 * us, parts
 
 
+# Microseconds of many heads of few keys, by one warp for 16 rows: heads, rows, keys, head dim,
+# kernel. One run on an H200, by launches.
+LONE = [
+    ((16384, 16, 16, 40, "f16_d64"), 29.2),
+    ((32768, 14, 14, 64, "f16_d64"), 58.7),
+    ((32768, 25, 25, 64, "f16_d64"), 128.3),
+    ((2048, 64, 64, 32, "f16_d32"), 16.3),
+    ((2048, 64, 64, 32, "f16_d32_mask_f16"), 25.2),
+    ((1536, 49, 49, 32, "f16_d32"), 13.0),
+    ((1536, 49, 49, 32, "f16_d32_mask_f16"), 18.0),
+    ((192, 77, 77, 64, "f16_d64"), 5.5),
+    ((192, 77, 77, 64, "f16_d64_mask_f16"), 6.6),
+    ((12, 77, 77, 64, "f16_d64"), 4.1),
+    ((128, 128, 128, 64, "f16_d64"), 7.1),
+    ((128, 128, 512, 64, "f16_d64_mask_f16"), 26.1),
+    ((4096, 32, 32, 128, "f16_d128"), 36.8),
+    ((512, 100, 100, 128, "f16_d128"), 29.9),
+    ((512, 100, 100, 128, "f16_d128_mask_f16"), 38.1),
+    ((64, 16, 16, 64, "f16_d64"), 2.4),
+    ((2400, 25, 77, 40, "f16_d64"), 21.6),
+]
+
+
+@pytest.mark.parametrize(("case", "us"), LONE)
+def test_many_heads_of_few_keys_take_as_long_as_estimated(
+    case: tuple[int, int, int, int, str], us: float
+) -> None:
+    heads, rows, keys, head, name = case
+    estimated = _estimated(f"lone_{name}", Work(heads, 1, rows, keys, 2 * head, 2))
+    assert abs(estimated - us) < 0.25 * us + 0.5
+
+
+def test_blocks_of_few_keys_take_their_time() -> None:
+    """One H200: IREE's code for windows of 64 rows, and a prefill kernel for frames of a video."""
+    axial = 1e6 * iree_seconds(Work(2048, 1, 64, 64, 64, 2))
+    assert abs(axial - 22.9) < 0.25 * 22.9
+    frames = _estimated("attention_f16_d48_wide", Work(16384, 1, 16, 16, 80, 2))
+    assert abs(frames - 282) < 0.25 * 282
+
+
 # The same where all multiprocessors split the keys of each head: two launches.
 SPLIT = [
     ((1, 1, 4096, 128), 5.04),

@@ -51,7 +51,7 @@ func.func @mixed(%q: tensor<32x4096x64xf8E4M3FN>, %k: tensor<32x4096x64xf8E4M3FN
 // CHECK-COUNT-3: arith.extf %{{.*}} : f8E4M3FN to f16
 // CHECK: hal.dispatch.extern "attention_f16_d128"
 // REMARK: output kernel: attention_f16_d128: {{.*}} to widen the query and the key and the value to f16
-// COST: output kept: short_f16_d128: {{.*}}, no win
+// COST: output kept: lone_f16_d128: {{.*}}, no win
 func.func @odd_keys(%q: tensor<2x128x128xf8E4M3FN>, %k: tensor<2x129x128xf8E4M3FN>, %v: tensor<2x129x128xf8E4M3FN>) -> tensor<2x128x128xf16> {
   %scale = arith.constant 0.125 : f32
   %e = tensor.empty() : tensor<2x128x128xf16>

@@ -15,7 +15,7 @@ from typing import Any
 
 _FILES = files("attnpass.kernels.hopper")
 # Kinds of kernels that take blocks of the rows that share K and V, each by a workgroup or cluster.
-BY_BLOCK = ("divided", "short", "blocks", "cached", "split")
+BY_BLOCK = ("divided", "short", "blocks", "cached", "split", "lone")
 
 
 @cache
@@ -57,8 +57,9 @@ class Kernel(DeviceCode):
     columns are V), `divided` (blocks of rows, whose keys a `cluster` of workgroups divides),
     `short` (blocks of rows over few keys), `blocks` (the same, one after the other), `cached` (up
     to 16 rows over a cache, whose keys a `cluster` divides), `split` (the same by single
-    workgroups, with partial results as `decode` has them) or `combine`. `element_type` is that of
-    the query, `cache_type` that of K and `value_type` that of V. `head_dims` are those of Q.K and
+    workgroups, with partial results as `decode` has them), `lone` (16 rows of one of many heads
+    over few keys, by one warp) or `combine`. `element_type` is that of the query, `cache_type` that
+    of K and `value_type` that of V. `head_dims` are those of Q.K and
     of V; kernels that are told how many `columns` there are take fewer, too.
     `v_layout` is `row-major` (keys, head dim) or `transposed`; `mask` is `none`, `causal`,
     `window` (causal, and no keys far behind), `operand` (a tensor of `mask_type`) or `keys` (one

@@ -46,6 +46,8 @@ from .speed import Work, equally_fast, iree_seconds, kernel_seconds
 
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
+# So do kernels of one warp, which find a row's head by a quotient of small numbers.
+_LONE_ROWS, _MOST_LONE_ROWS = 128, 512
 # Fewer keys are not divided: no fewer were measured. Of more, few rows are computed faster so.
 _DIVIDED_KEYS, _FEW_ROWS = 256, 16
 # A mask's rows of fewer keys are not filled up: its elements one by one take less than a launch.
@@ -259,7 +261,9 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         return Refusal(f"it has a sink, which no kernel for {_type_words(wanted)} takes")
     rows = facts.extent(facts.m)
     if rows is None or rows > _DECODE_ROWS:
-        kernels = [k for k in kernels if k.kind not in ("decode", "cached", "split")]
+        few = ("decode", "cached", "split")
+        few += () if rows is not None and rows <= _LONE_ROWS else ("lone",)
+        kernels = [k for k in kernels if k.kind not in few]
     if rows is None:
         # Most are prompts, of many rows.
         kernels = [k for k in kernels if k.kind not in BY_BLOCK]
@@ -276,7 +280,7 @@ def _fitting(facts: AttentionFacts, wanted: Types) -> list[Kernel] | Refusal:
         # One program would read all keys of a head, however many there are.
         fitting = [k for k in fitting if k.kind != "prefill"]
     if keys is None or (keys >= _DIVIDED_KEYS and rows is not None and rows <= _FEW_ROWS):
-        fitting = [k for k in fitting if k.kind not in ("short", "blocks")]
+        fitting = [k for k in fitting if k.kind not in ("short", "blocks", "lone")]
     elif keys < _DIVIDED_KEYS:
         fitting = [k for k in fitting if k.kind != "divided"]
     if not fitting:
@@ -360,6 +364,8 @@ def _plan(
         return sink
     lying = given.lying
     work = _work(facts, row, mask, given.group, given.repeats, kernel)
+    if kernel.kind == "lone" and work.own_rows > _MOST_LONE_ROWS:
+        return None
     if kernel.kind in ("cached", "split") and work.own_rows > kernel.rows_per_workgroup:
         return None  # More rows read K and V once for each block of them: not measured.
     keys = facts.extent(facts.k2)

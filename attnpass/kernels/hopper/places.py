@@ -98,17 +98,9 @@ def dense(value: ir.Value) -> Strided:
 
 
 def places_of(value: ir.Value) -> Iterator[Strided]:
-    """Where `value` lies: below its views, the deepest of which moves something, or as it is."""
-    views = _views_below(value)
-    while views and views[-1].op.name in IN_PLACE:
-        views.pop()
-    if views:
-        place: Strided | None = dense(views[-1].source)
-        for view in reversed(views):
-            place = place and through(place, view)
-        if place is not None:
-            yield place
-    yield dense(value)
+    """Where `value` lies: below each of its views that moves something, the deepest first, or as
+    it is."""
+    return _below(value, _views_below(value), False)
 
 
 def lying_in(value: ir.Value) -> Iterator[Strided]:
@@ -118,7 +110,15 @@ def lying_in(value: ir.Value) -> Iterator[Strided]:
     while (view := _view(below)) is not None:
         views.append(view)
         below = view.source
+    return _below(value, views, True)
+
+
+def _below(value: ir.Value, views: Sequence[View], in_place: bool) -> Iterator[Strided]:
+    """Where `value` lies in what each of these views shows, the last of which is the deepest, also
+    those that move nothing if `in_place`."""
     for depth in range(len(views), 0, -1):
+        if not in_place and views[depth - 1].op.name in IN_PLACE:
+            continue
         place: Strided | None = dense(views[depth - 1].source)
         for view in reversed(views[:depth]):
             place = place and through(place, view)
@@ -179,13 +179,13 @@ def joined(axes: Dim) -> Dim:
 
 
 def rows_of(value: ir.Value, order: Sequence[int], views: bool = True) -> list[HeadPlace]:
-    """How a kernel could read `value`, whose dims it wants in this order, (heads, rows, columns);
-    without `views` as it is only."""
+    """How a kernel could read `value`, whose dims it wants in this order, (heads, rows, columns):
+    in the deepest tensor in which its heads lie in two axes; without `views` as it is only."""
     *heads, row, column = order
     width = sizes_of(value)[column]
     places = places_of(value) if views else [dense(value)]
     found = [heads_of(place, heads, row, column, width) for place in places]
-    return [place for place in found if place is not None]
+    return [place for place in found if place is not None and len(place.heads) <= 2]
 
 
 def ordered_place(value: ir.Value, order: Sequence[int]) -> HeadPlace:

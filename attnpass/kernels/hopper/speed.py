@@ -20,6 +20,8 @@ _SPLIT_KEYS, _CHUNK_KEYS, _TILE_KEYS = 512, 256, 64
 _UNCONFIGURED_KEY = 2e-7
 _L2_BYTES = 50e6
 _PREFILL_LAUNCH, _DECODE_LAUNCHES = 8.5e-6, 9e-6
+# What a block of 128 rows takes at least.
+_PREFILL_BLOCK = 0.9e-6
 # What a decode kernel takes more until a cache that is not in the L2 cache comes at its full speed.
 _DECODE_START = 3e-6
 # A launch, and what a wave of clusters takes beside its keys.
@@ -30,6 +32,9 @@ _SLABS = (80, 96)
 # a mask of its own.
 _MASKED_WAVE = {True: 3.5e-6, False: 11e-6}
 _COMPUTE_UNITS = 132
+# What IREE's code takes for a block of rows at least (one H200: 2048 of 64 rows and keys 22.9 us,
+# 1536 of 49 under a mask 12.1).
+_IREE_BLOCK = 0.9e-6 / _COMPUTE_UNITS
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
@@ -64,6 +69,12 @@ _SHORT_KEY = {64: 8.4e-9, 96: 11.8e-9, 128: 12.5e-9}
 _BLOCKS_LAUNCH = 3.5e-6
 _BLOCK = {64: 1.3e-6, 80: 0.9e-6, 96: 2.1e-6, 128: 2.2e-6}
 _BLOCK_KEY = {64: 11.7e-9, 80: 19e-9, 96: 15e-9, 128: 16e-9}
+
+# Kernels of one warp, by head dim: what a multiprocessor spends on a block of rows, and on a tile
+# of keys for it, and how much longer such a tile takes under a mask; what one warp alone takes.
+_LONE_LAUNCH, _LONE_RATE = 2e-6, 4.1e12
+_LONE = {32: (0.09e-6, 0.036e-6, 2), 64: (0.15e-6, 0.056e-6, 1.5), 128: (0.3e-6, 0.11e-6, 1.4)}
+_LONE_WARP = (0.3e-6, 0.36e-6)
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,8 @@ def iree_seconds(work: Work) -> float:
         a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
         is_whole = work.head_dims & (work.head_dims - 1) == 0
         rate = 3.7e13 if work.head_dims > 1024 else 3e14 if is_whole else 1.5e14
-        return 4e-6 + max(a_key * work.keys, work.flops / rate) + _iree_mask_seconds(work)
+        computing = max(a_key * work.keys, work.flops / rate, _IREE_BLOCK * blocks)
+        return 4e-6 + computing + _iree_mask_seconds(work)
     return _iree_decode_seconds(work) + _unconfigured_seconds(work)
 
 
@@ -159,6 +171,8 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         return _cached_seconds(work, kernel, target)
     if kernel.kind == "split":
         return _split_seconds(work, kernel, target)
+    if kernel.kind == "lone":
+        return _lone_seconds(work, kernel, target)
     heads = work.kv_heads * work.group
     blocks = heads * math.ceil(work.rows / kernel.rows_per_workgroup)
     waves = max(blocks / target.compute_units, 1)
@@ -186,7 +200,9 @@ def kernel_seconds(work: Work, kernel: Kernel, target: Target) -> float:
         a_key = 2 * a_wave * head_dims / rate
     # Not timed: a prefill kernel loads less at once than a decode kernel.
     reading = work.seen * work.cache_bytes / 3.5e12
-    return _PREFILL_LAUNCH + max(a_key * waves * seen + between, flops / rate, reading)
+    # However few the keys are: 16384 heads of 16 rows and keys take 282 us.
+    least = waves * _PREFILL_BLOCK * kernel.rows_per_workgroup / 128
+    return _PREFILL_LAUNCH + max(a_key * waves * seen + between, least, flops / rate, reading)
 
 
 def _masked_key(kernel: Kernel) -> float:
@@ -264,6 +280,19 @@ def _split_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     reading = read / (_SPLIT_RATE if read > _L2_BYTES else _SPLIT_L2_RATE)
     a_wave = _CACHED_KEY[kernel.head_dims[0]] * _most_keys(work) / splits
     return _SPLIT_LAUNCHES + max(waves * a_wave, reading)
+
+
+def _lone_seconds(work: Work, kernel: Kernel, target: Target) -> float:
+    """A kernel of one warp a workgroup: what multiprocessors spend on blocks of rows and on their
+    tiles of keys, one warp alone, or all operands at the speed of memory."""
+    blocks = work.kv_heads * math.ceil(work.own_rows / kernel.rows_per_workgroup)
+    tiles = math.ceil(_most_keys(work) / kernel.keys_per_tile)
+    a_block, a_tile, masked = _LONE[kernel.head_dims[0]]
+    a_tile *= 1 if kernel.mask == "none" else masked
+    computing = blocks * (a_block + a_tile * tiles) / target.compute_units
+    rows = work.kv_heads * work.own_rows * work.head_dims * work.width
+    moving = (work.cache_bytes + rows + work.mask_bytes) / _LONE_RATE
+    return _LONE_LAUNCH + max(computing, _LONE_WARP[0] + _LONE_WARP[1] * tiles, moving)
 
 
 def _short_seconds(work: Work, kernel: Kernel, target: Target) -> float:

@@ -13,7 +13,10 @@
 // each, without clusters. These write sums, maxima and sums of weights as decode kernels do
 // (hopper_decode.py), a slot of 16 rows for each workgroup, which `combine` adds up.
 //
-// Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (64, 128, 256: columns; there may be fewer), PARTS,
+// Where heads are many and their keys few, a workgroup is one warp (LONE), which has 16 of a head's rows,
+// however many there are: then a multiprocessor runs as many of them as its shared memory holds.
+//
+// Set by the build: ELEMENT (0 f16, 1 bf16), HEAD (32, 64, 128, 256: columns; there may be fewer), PARTS,
 // WARPS, KEYS (of a tile), STAGES, RESIDENT (workgroups that share a multiprocessor), MASK (attend.h),
 // SINK (1: `sinks` have scores that belong to no key; `sink_rows` rows share one), SPLIT (1: as above,
 // with heads of HEAD columns), NAME.
@@ -27,6 +30,10 @@
 #define SINK_POINTER
 #define SINK_NUMBERS
 #endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#define LONE (WARPS == 1 && PARTS == 1 && !SPLIT)
 #if SPLIT
 static_assert(PARTS == 1);
 #define RESULT_POINTERS float *partial, float *partial_stats
@@ -45,7 +52,7 @@ constexpr int TILE_BYTES = KEYS * ROW_BYTES;
 constexpr int RING_BYTES = STAGES * 2 * TILE_BYTES;  // of a warp
 constexpr int BAR = HEAD + 8;           // floats of a row of a warp's sums; keeps banks apart
 constexpr int ITEMS = ROWS * HEAD / 4;  // of 4 columns
-static_assert(ROWS * BAR * 4 <= RING_BYTES);
+static_assert(LONE || ROWS * BAR * 4 <= RING_BYTES);
 static_assert(32 % PIECES == 0 && KEYS % 16 == 0);
 
 __device__ inline void load_turned(uint32_t (&words)[4], uint32_t from) {
@@ -73,9 +80,10 @@ __device__ inline uint32_t lost(uint32_t rounded, float x, float y) {
 #endif
     return pack(x - two.x, y - two.y);
 }
-// Where a piece of a row lies.
+// Where a piece of a row lies: eight rows' pieces of one number, in as many places of 128 bytes.
 __device__ inline uint32_t piece_at(uint32_t row, uint32_t piece) {
-    return row * ROW_BYTES + ((piece ^ row % 8) << 4);
+    constexpr int SHORT = PIECES < 8 ? 8 / PIECES : 1;  // rows in 128 bytes
+    return row * ROW_BYTES + ((piece ^ row / SHORT % (8 / SHORT)) << 4);
 }
 
 // a / b of numbers up to 512, by 1 / b: a division of integers takes long.
@@ -102,8 +110,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     constexpr int columns_by_8 = PIECES, rank = 0;
     const int kv_head = blockIdx.x / splits, part = blockIdx.x - kv_head * splits, parts = splits;
 #else
-    const int rank = blockIdx.x % PARTS, kv_head = blockIdx.x / PARTS, part = rank, parts = PARTS;
+    const int rank = blockIdx.x % PARTS, part = rank, parts = PARTS;
+    int kv_head = blockIdx.x / PARTS;
 #endif
+    const int own_rows = group * rows;
+    // The first row, and how many there are from it on.
+    int base = 0;
+#if LONE
+    if (own_rows > ROWS) {
+        const int blocks = (own_rows + ROWS - 1) / ROWS;
+        kv_head = blockIdx.x / blocks;
+        base = (blockIdx.x - kv_head * blocks) * ROWS;
+    }
+#endif
+    const int left_rows = LONE ? min(own_rows - base, ROWS) : own_rows;
 #if PARTS > 1
     if (threadIdx.x == 0) {
         barrier_init(arrived, 1);
@@ -114,7 +134,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #endif
 
     // Rows and heads of Q are told apart by small numbers, and batches only where there are some.
-    const int own_rows = group * rows;
     int batch = 0;
     if (kv_head >= batch_heads) {
         asm volatile("" ::: "memory");
@@ -156,9 +175,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const auto load_query = [&] {
 #pragma unroll 1
         for (int item = threadIdx.x; item < ROWS * PIECES; item += THREADS) {
-            const int row = item / PIECES, piece = item % PIECES, member = member_of(row);
-            const bool there = row < own_rows && piece < columns_by_8;
-            const size_t at = of_query.at(batch, head * group + member, row - member * rows) + piece;
+            const int row = item / PIECES, piece = item % PIECES, member = member_of(base + row);
+            const bool there = row < left_rows && piece < columns_by_8;
+            const size_t at = of_query.at(batch, head * group + member, base + row - member * rows) + piece;
             copy(queries + piece_at(row, piece), reinterpret_cast<const uint4 *>(query) + at, there);
         }
         copies_commit();
@@ -174,14 +193,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     Limits limits = {{}, behind, diagonal, keys};
 #pragma unroll
     for (int each = 0; each < 2; ++each) {
-        const int row = place + 8 * each;
+        const int row = base + place + 8 * each;
         limits.row[each] = row - member_of(row) * rows;
     }
 #if MASK
     const Given *mask_row[2];
 #pragma unroll
     for (int each = 0; each < 2; ++each) {
-        const int row = place + 8 * each, member = member_of(row);
+        const int row = base + place + 8 * each, member = member_of(row);
         const int which = (kv_head * group + member) / mask_divisor % mask_count;
         const size_t size = static_cast<size_t>(keys) * (mask_stride ? rows : 1);
         mask_row[each] = row < own_rows ? mask + which * size + static_cast<size_t>(row - member * rows) * mask_stride : nullptr;
@@ -303,6 +322,51 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     for (int row = 0; row < 2; ++row) {
         running.total[row] += __shfl_xor_sync(0xffffffff, running.total[row], 1);
         running.total[row] += __shfl_xor_sync(0xffffffff, running.total[row], 2);
+    }
+#if SINK
+    // Where a sink is far above all scores, infinity: the result is zero.
+    const auto sink_of = [&](int row, float most) {
+        const int which = (kv_head * own_rows + base + row) / sink_rows % sink_count;
+        return most == NEVER ? 0.0f : exp2_of(fmaf(sinks[which], LOG2E, -most));
+    };
+#endif
+#if LONE
+    // By way of where Q was, so that rows are written in whole lines.
+    float by[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+#if SINK
+        running.total[row] += sink_of(min(place + 8 * row, left_rows - 1), running.peak[row] * unit);
+#endif
+        // A row that sees no key is zero.
+        by[row] = running.total[row] == 0 ? 0.0f : __fdividef(1.0f, running.total[row]);
+    }
+#pragma unroll
+    for (int part = 0; part < HEAD / 16; ++part) {
+        uint32_t words[4];
+#pragma unroll
+        for (int each = 0; each < 4; ++each) {
+            const float *pair = sums + 8 * part + 2 * each;
+            words[each] = pack(pair[0] * by[each % 2], pair[1] * by[each % 2]);
+        }
+        store_matrices(queries + piece_at(lane % 16, 2 * part + lane / 16), words);
+    }
+    __syncwarp();
+    const Strides of_output = {0, output_batch, output_head, output_row};
+#pragma unroll
+    for (int each = 0; each < ROWS * PIECES / 32; ++each) {
+        const int row = each * (32 / PIECES) + lane / PIECES, member = member_of(base + row);
+        uint4 words;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                     : "r"(queries + piece_at(row, own_piece))
+                     : "memory");
+        const size_t to = of_output.at(batch, head * group + member, base + row - member * rows);
+        if (row < left_rows && own_column) reinterpret_cast<uint4 *>(output)[to + own_piece] = words;
+    }
+#else
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
         const uint32_t to = stats + 128 * warp + 8 * (place + 8 * row);
         if (lane % 4 == 0)
             asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to),
@@ -369,9 +433,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #else
         const int member = member_of(row);
 #if SINK
-        // Where a sink is far above all scores, infinity: the result is zero.
-        if (most != NEVER)
-            total += exp2_of(fmaf(sinks[(kv_head * own_rows + row) / sink_rows % sink_count], LOG2E, -most));
+        total += sink_of(row, most);
 #endif
         // A row that sees no key is zero.
         const float by = total == 0 ? 0.0f : __fdividef(1.0f, total);
@@ -412,5 +474,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const float4 sum = add_up(PARTS, given_stats + 8 * row, given_sums + 16 * each, 16 * share, most, total);
         write(item, sum, most, total);
     }
+#endif
 #endif
 }
