@@ -22,15 +22,14 @@ from ..ir import (
     Builder,
     collect,
     defining_op,
-    element_number,
     element_type,
     element_type_name,
     erase_dead,
     maps,
     set_attribute,
 )
-from ..ir.contractions import is_contraction, read_contraction
-from ..ir.views import WHOLE, below_views, view_before
+from ..ir.contractions import is_contraction, read_contraction, starts_at_zero
+from ..ir.views import view_before
 from ..layout.rules.loop_nest import peel_broadcasts
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.products import configuration, product_tile
@@ -83,7 +82,7 @@ def describe(op: ir.Operation) -> RowsTimesWeights | None:
     positions = (facts.left, facts.right, facts.result)
     if any(None in dims for dims in positions) or len(facts.k) != 1 or not facts.result:
         return None
-    if element_number(below_views(op.operands[2], WHOLE)) != 0:
+    if not starts_at_zero(op):
         return None
     reads = peel_broadcasts([(op.operands[i], positions[i]) for i in (0, 1)], facts.result)
     rows, (weights, dims) = reads[0], _below_transposes(*reads[1])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from . import maps
-from .bodies import below_casts, body_of, summand
+from .bodies import below_casts, body_of, element_number, summand
 from .queries import defining_op
 from .sizes import Size, sizes_of
+from .views import WHOLE, below_views
 
 # Named ops that carry their maps.
 NAMED = ("linalg.matmul", "linalg.batch_matmul", "linalg.contract")
@@ -74,6 +75,11 @@ class ContractionFacts:
 def is_contraction(op: ir.Operation | None) -> bool:
     """Whether `op` is a matrix product, named or generic."""
     return op is not None and (op.name in NAMED or op.name in _IMPLIED or adds_products(op))
+
+
+def starts_at_zero(op: ir.Operation) -> bool:
+    """Whether a contraction adds its products to zeros."""
+    return element_number(below_views(op.operands[2], WHOLE)) == 0
 
 
 def shares_factors(op: ir.Operation | None) -> bool:

@@ -8,6 +8,7 @@ is one kernel, and its threads move several elements at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -15,7 +16,10 @@ from iree.compiler import ir
 from .builder import Builder
 from .queries import defining_op
 from .sizes import Size, sizes_of
-from .types import element_type
+from .types import element_bytes, element_type
+
+# What a thread moves at most.
+_THREAD_BYTES = 16
 
 
 def is_padded_in_place(value: ir.Value, dims: Sequence[int]) -> bool:
@@ -58,3 +62,28 @@ def padded_to(
 def _known(size: Size) -> int:
     assert isinstance(size, int), "only such dims become larger"
     return size
+
+
+def pad_behind(
+    build: Builder, value: ir.Value, dim: int, more: int, filler: float, in_place: bool
+) -> ir.Value:
+    """`value` with `more` elements, all `filler`, behind those of a dim of known size; in a kernel
+    of its own if not `in_place`, where threads have elements of a whole piece."""
+    sizes = list(sizes_of(value))
+    old = _known(sizes[dim])
+    innermost = dim == len(sizes) - 1
+    piece = math.gcd(old, more, _THREAD_BYTES // element_bytes(value)) if innermost else 1
+    number = build.constant_number(filler, element_type(value))
+    if (innermost and piece == 1) or in_place:
+        sizes[dim] = old + more
+        return padded_to(build, value, sizes, number, in_place=True)
+    parts = [[size] for size in sizes]
+    groups = [[other] for other in range(len(sizes))]
+    if innermost:
+        # Threads read and write within a piece.
+        parts[dim] = [old // piece, piece]
+        groups[dim].append(len(sizes))
+    narrow = build.split_dims(value, parts)
+    wanted = list(sizes_of(narrow))
+    wanted[dim] = (old + more) // piece
+    return build.collapse(padded_to(build, narrow, wanted, number, in_place=False), groups)

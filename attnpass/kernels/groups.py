@@ -22,7 +22,7 @@ from ..ir import (
     users,
 )
 from ..ir.bodies import Scope, body_of, constant_number, filled_with, summand, whole_number
-from ..ir.contractions import read_contraction
+from ..ir.contractions import read_contraction, starts_at_zero
 from ..ir.expressions import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .products import ProductFacts, RowGroups, below_all, written_alone
 
@@ -47,7 +47,7 @@ def read_groups(op: ir.Operation) -> ProductFacts | Refusal | None:
     facts = read_contraction(defining_op(product.value))
     if facts is None or len(facts.k) != 1 or len(facts.result) != len(product.places):
         return None
-    if element_number(facts.op.operands[2]) != 0:
+    if not starts_at_zero(facts.op):
         return None
     loop_of = {place: loop for loop, place in zip(facts.result, product.places, strict=True)}
     group, row, column = (loop_of.get(place) for place in (_GROUP, _ROW, _COLUMN))

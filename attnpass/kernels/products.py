@@ -20,7 +20,6 @@ from ..ir import (
     Refusal,
     Size,
     defining_op,
-    element_number,
     element_type_name,
     is_elementwise,
     is_ranked_tensor,
@@ -34,7 +33,7 @@ from ..ir import (
     users,
 )
 from ..ir.bodies import ScalarReader, Scope, read_elementwise, takes_by_index
-from ..ir.contractions import FEW_ROWS, ContractionFacts, read_contraction
+from ..ir.contractions import FEW_ROWS, ContractionFacts, read_contraction, starts_at_zero
 from ..ir.views import IN_PLACE, RESHAPES, SLICE, WHOLE, View, repeat_of, view_of
 from .epilogues import PRODUCT, Epilogue, Term, epilogue_of, factors_of, from_column
 
@@ -150,7 +149,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusa
                 "what is done to its 8-bit operands, or its result's type, is none of a kernel"
             )
         return Refusal(f"there are no kernels for {kinds[0]} times {kinds[1]}")
-    if element_number(facts.op.operands[2]) != 0:
+    if not starts_at_zero(facts.op):
         return Refusal("it is added to a tensor")
     kind = kinds[0]
     dims = tuple(sizes[loop] for loop in lead if loop is not None)
@@ -194,7 +193,7 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     weights, weight_loops = below_all(operands[number], given[number])
     if depth not in row_loops or depth not in weight_loops:
         return Refusal("one operand is the same along the depth")
-    if element_number(operands[2]) != 0:
+    if not starts_at_zero(facts.op):
         return Refusal("it is added to a tensor")
     epilogues = _written(facts.op, kind)
     if not epilogues:
@@ -245,7 +244,7 @@ def _of_narrow(facts: ContractionFacts, number: int) -> ProductFacts | None:
     k, n, lead = facts.k[0], facts.result[-1], facts.result[:-1]
     lead = tuple(loop for loop in lead if loop is not None and facts.sizes[loop] != 1) or lead[-1:]
     fits = {*weights.loops} == {n, k} and len(weights.loops) == 2 and rows.loops == (*lead, k)
-    if n is None or None in lead or not fits or element_number(facts.op.operands[2]) != 0:
+    if n is None or None in lead or not fits or not starts_at_zero(facts.op):
         return None
     scales = [*_placed(rows.scales, "rows", "rows")]
     scales += _placed(weights.scales, "rows" if weights.loops == (n, k) else "columns", "columns")

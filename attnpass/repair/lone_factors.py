@@ -24,7 +24,7 @@ from ..ir import (
     maps,
     sizes_of,
 )
-from ..ir.contractions import ContractionFacts, read_contraction
+from ..ir.contractions import ContractionFacts, read_contraction, starts_at_zero
 from ..passes import OpPass
 
 # A value, and the loops at which its dims are read.
@@ -69,7 +69,7 @@ class LoneFactors(OpPass):
             _multiply_and_add_nothing(op)
             return "is no product to IREE, which has none with such sums: -0 is added to each"
         lone = None if product is None else _lone_factor(product)
-        if product is None or lone is None or element_number(op.operands[2]) != 0:
+        if product is None or lone is None or not starts_at_zero(op):
             return ""
         summed, factor = zip(op.operands[:2], (product.left, product.right), strict=True)
         if lone == 0:

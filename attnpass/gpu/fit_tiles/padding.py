@@ -11,13 +11,10 @@ from iree.compiler import ir
 
 from ...attention.edit import edit, iteration_size
 from ...attention.facts import AttentionFacts
-from ...ir import Builder, element_bytes, element_type, is_float, sizes_of, static_size
-from ...ir.padding import is_padded_in_place, padded_to
+from ...ir import Builder, element_type, is_float, sizes_of, static_size
+from ...ir.padding import is_padded_in_place, pad_behind
 from ...layout.rules.transposes import is_transposed, slice_before
 from ...machines import Target
-
-# What a thread moves at most.
-_THREAD_BYTES = 16
 
 
 def pad_heads(facts: AttentionFacts, target: Target) -> str | None:
@@ -73,7 +70,8 @@ def _padded(
     for place, dim in enumerate(positions):
         old = None if dim is None else facts.sizes[dim]
         if dim is not None and old is not None and wanted.get(dim, old) > old:
-            value = pad_behind(build, value, place, wanted[dim] - old, hides)
+            free = is_padded_in_place(value, [place]) or _has_gaps_by_index(value)
+            value = pad_behind(build, value, place, wanted[dim] - old, hides, free)
     return value
 
 
@@ -87,30 +85,6 @@ def _mask(
     kind = build.tensor_type([wanted[dim] for dim in keys], element_type(seen))
     more = [wanted[dim] - size for dim, size in zip(keys, old, strict=True)]
     return build.pad(seen, kind, [0] * len(keys), more, hidden)
-
-
-def pad_behind(build: Builder, value: ir.Value, dim: int, more: int, filler: float) -> ir.Value:
-    """`value` with `more` elements, all `filler`, behind those of a dim of known size."""
-    sizes = list(sizes_of(value))
-    old = sizes[dim]
-    assert isinstance(old, int)
-    innermost = dim == len(sizes) - 1
-    piece = math.gcd(old, more, _THREAD_BYTES // element_bytes(value)) if innermost else 1
-    number = build.constant_number(filler, element_type(value))
-    free = is_padded_in_place(value, [dim]) or _has_gaps_by_index(value)
-    if (innermost and piece == 1) or free:
-        sizes[dim] = old + more
-        return padded_to(build, value, sizes, number, in_place=True)
-    parts = [[size] for size in sizes]
-    groups = [[other] for other in range(len(sizes))]
-    if innermost:
-        # Threads read and write within a piece.
-        parts[dim] = [old // piece, piece]
-        groups[dim].append(len(sizes))
-    narrow = build.split_dims(value, parts)
-    wanted = list(sizes_of(narrow))
-    wanted[dim] = (old + more) // piece
-    return build.collapse(padded_to(build, narrow, wanted, number, in_place=False), groups)
 
 
 def _has_gaps_by_index(value: ir.Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from iree.compiler import ir
 
@@ -20,6 +20,7 @@ from ...ir import (
     SizeProduct,
     element_bytes,
     element_type_name,
+    erase_dead,
     maps,
     product,
     ranked_shape,
@@ -27,6 +28,7 @@ from ...ir import (
 from ...ir.limits import ASSUMED_HEADS, ASSUMED_SEQUENCES
 from ...machines import Target, widening_seconds
 from .. import Offer
+from .even_heads import EvenHeads, even_heads, filling_seconds, with_even_heads
 from .latent import LatentPlace, latent_place
 from .manifest import BY_BLOCK, Kernel, load_kernels
 from .places import (
@@ -75,10 +77,27 @@ class KernelOffer(KernelPlan):
         return isinstance(other, KernelOffer) and equally_fast(self.kernel, other.kernel)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FilledOffer(KernelOffer):
+    """A plan for the attention with head dims of `size` each, on `target`."""
+
+    size: int
+    target: Target
+
+    def replace(self, facts: AttentionFacts, elsewhere: bool) -> None:
+        even = with_even_heads(facts, self.size)
+        found = offers(even, self.target)
+        assert not isinstance(found, Refusal)
+        next(offer for offer in found if offer.name == self.name).replace(even, elsewhere)
+        erase_dead([even.op])
+
+
 def offers(
     facts: AttentionFacts, target: Target, value_map: maps.Positions | None = None
-) -> list[KernelOffer] | Refusal:
+) -> Sequence[KernelOffer] | Refusal:
     """The plans for this attention, or the reason why no kernel fits. Changes nothing.
+
+    Where head dims differ, the smaller may be filled up.
 
     Where an operand has 8 bits, kernels for a 16-bit type that holds all of them exactly
     compete with those for the operands as they are. `value_map` stands for V's map, where V
@@ -89,12 +108,25 @@ def offers(
     if refusal:
         return refusal
     own = _offers(facts, _own_types(facts), target, value_map)
+    even = even_heads(facts) if isinstance(own, Refusal) else None
+    if even is not None and not isinstance(plans := offers(even, target), Refusal):
+        return [_filled(plan, even, target) for plan in plans]
     wide = wide_type(facts)
     if not wide:
         return own
     widened = _offers(facts, (wide, wide, wide), target, value_map)
     found = [plan for plans in (own, widened) if not isinstance(plans, Refusal) for plan in plans]
     return found or Refusal(f"{own}; widened to {wide}: {widened}")
+
+
+def _filled(plan: KernelOffer, facts: EvenHeads, target: Target) -> FilledOffer:
+    """A plan for what has equal head dims, for what has not."""
+    seconds = filling_seconds(facts, target)
+    names = " and the ".join(facts.filled)
+    words = f"{1e6 * seconds:.0f} us to fill the head dims of the {names} up to {facts.size}"
+    own = {one.name: getattr(plan, one.name) for one in fields(plan)}
+    own |= {"seconds": plan.seconds - seconds, "reason": f"{plan.reason}, and {words}"}
+    return FilledOffer(**own, size=facts.size, target=target)
 
 
 def _own_types(facts: AttentionFacts) -> Types:
