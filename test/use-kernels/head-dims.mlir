@@ -125,28 +125,6 @@ func.func @misaligned(%q: tensor<16x1024x100xf16>, %k: tensor<16x1024x100xf16>, 
 #s = affine_map<(b, m, n, k1, k2) -> ()>
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
 
-// What is filled up is so for Q, K and V alike.
-// CHECK-LABEL: func.func @narrow_value(
-// CHECK-NOT: hal.dispatch.extern
-// REMARK: output refused: its head dims are 96 and 80
-func.func @narrow_value(%q: tensor<16x1024x96xf16>, %k: tensor<16x1024x96xf16>, %v: tensor<16x1024x80xf16>) -> tensor<16x1024x80xf16> {
-  %scale = arith.constant 0.125 : f32
-  %e = tensor.empty() : tensor<16x1024x80xf16>
-  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<16x1024x96xf16>, tensor<16x1024x96xf16>, tensor<16x1024x80xf16>, f32) outs(%e : tensor<16x1024x80xf16>) {
-  ^bb0(%x: f32):
-    iree_linalg_ext.yield %x : f32
-  } -> tensor<16x1024x80xf16>
-  return %r : tensor<16x1024x80xf16>
-}
-
-// -----
-
-#q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
-#k = affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>
-#v = affine_map<(b, m, n, k1, k2) -> (b, k2, n)>
-#s = affine_map<(b, m, n, k1, k2) -> ()>
-#o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>
-
 // CHECK-LABEL: func.func @capped(
 // CHECK-NOT: hal.dispatch.extern
 // REMARK: output refused: no kernel for f16 has its kind of mask and a soft-cap
