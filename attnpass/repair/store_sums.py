@@ -60,9 +60,10 @@ class StoreSums(Pass):
     softmax's exponentials) is read outside of their kernel, IREE has it as a second result and no
     program for it ("failed to distribute"). So what a product, the caller or a mean of rows reads
     stands in memory, and what a norm or softmax gives where a transpose reads it behind a reshape,
-    in front of which IREE moves both. So does what a sum and others read of what is transposed
-    (behind a convolution that is a product of channels last): its lanes would read it across
-    (608 us of 15).
+    in front of which IREE moves both, or would write its rows across (a norm of 15999 numbers, then
+    channels last: a thread has a row, and takes minutes to compile). So does what a sum and others
+    read of what is transposed (behind a convolution that is a product of channels last): its lanes
+    would read it across (608 us of 15).
     """
 
     name = "attn-store-sums"
@@ -73,6 +74,7 @@ class StoreSums(Pass):
     def run(self, module: ir.Operation, context: PassContext) -> bool:
         kernels, changed = _Kernels(module), False
         for op in kernels.ops:
+            kernels.between[op] = _is_elementwise(op) and _is_between(op, kernels)
             why = _why_stored(op, kernels)
             if why and barrier_behind(op):
                 context.report.record(op, "repaired", f"its result is put in memory: {why}")
@@ -91,6 +93,8 @@ class _Kernels:
         self._waits: dict[ir.Operation, bool] = {}
         self._sums: dict[ir.Operation, bool] = {}
         self._gathers: dict[ir.Operation, bool] = {}
+        # What `_is_between` said when the ops behind were not known yet, nor had barriers.
+        self.between: dict[ir.Operation, bool] = {}
         # By results: an op's hash changes with its operands, which barriers change.
         self._leads: set[ir.Value] = set()
         for op in reversed(self.ops):
@@ -175,8 +179,8 @@ def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
     if _is_read_in_parts(op):
         return "an op reads parts of it"
     if not is_for_cpus(op):
-        stored = (_leaves(op) or _is_summed_both_ways(op)) and _is_between(op, kernels)
-        stored = stored or (_is_turned(op) and _ends_norm(op, kernels))
+        stored = (_leaves(op) or _is_summed_both_ways(op)) and kernels.between[op]
+        stored = stored or ((_is_turned(op) or _is_crossed(op)) and _ends_norm(op, kernels))
         if stored:
             return "no kernel has it beside sums"
         return "a sum would read it across" if _is_summed_across(op) else ""
@@ -249,6 +253,18 @@ def _is_transposed(op: ir.Operation) -> bool:
     )
 
 
+def _is_crossed(op: ir.Operation) -> bool:
+    """Whether a transpose reads what op makes and puts another dim last."""
+    last = len(ranked_shape(op.results[0])) - 1
+    for use in op.results[0].uses:
+        view = view_of(use.owner.operation)
+        if view is not None and not view.keeps_order:
+            (run,) = (run for run in view.runs if last in run.source)
+            if run.result and run.result[-1] != len(ranked_shape(view.result)) - 1:
+                return True
+    return False
+
+
 def _is_summed_across(op: ir.Operation) -> bool:
     """Whether a sum and others read what an elementwise op makes of what a transpose does."""
     readers = list(_readers(op))
@@ -278,7 +294,7 @@ def _is_of_transpose(op: ir.Operation) -> bool:
 def _ends_norm(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether op, by elementwise ops, makes its result of what stands between two reductions."""
     made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
-    return any(one.name == _SOFTMAX or _is_between(one, kernels) for one in made)
+    return any(one.name == _SOFTMAX or kernels.between.get(one) for one in made)
 
 
 def _sources(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -554,3 +554,51 @@ func.func @squeezed(%x: tensor<32x8xf32>, %y: tensor<8x32xf32>, %zeros: tensor<8
   return %b, %d : tensor<8x32xf32>, tensor<8x32xf32>
 }
 }
+
+// -----
+
+// What a norm gives stands in memory where a transpose would write its rows across (channels last, behind
+// a norm of each channel), whatever made what is normed; not where rows stay rows.
+#map = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device]} {
+// CHECK-LABEL: func.func @crossed
+// CHECK: math.absf
+// CHECK: %[[STORED:.*]] = {{.*}}compute_barrier.start %{{.*}} : tensor<8x33xf32>
+// CHECK: linalg.transpose ins(%[[STORED]]
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @crossed(%w: tensor<8x33xf32>, %zeros: tensor<8xf32>) -> tensor<33x8xf32> {
+  %x = iree_tensor_ext.compute_barrier.start %w : tensor<8x33xf32> -> tensor<8x33xf32>
+  %e = tensor.empty() : tensor<8x33xf32>
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x33xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %c = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<8x33xf32>, tensor<8xf32>) outs(%e : tensor<8x33xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.subf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x33xf32>
+  %q = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%c : tensor<8x33xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.mulf %i, %i : f32
+    %t = arith.addf %s, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %n = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%c, %q : tensor<8x33xf32>, tensor<8xf32>) outs(%e : tensor<8x33xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.divf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x33xf32>
+  %a = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<8x33xf32>) outs(%e : tensor<8x33xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x33xf32>
+  %f = tensor.empty() : tensor<33x8xf32>
+  %t = linalg.transpose ins(%a : tensor<8x33xf32>) outs(%f : tensor<33x8xf32>) permutation = [1, 0]
+  return %t : tensor<33x8xf32>
+}
+}

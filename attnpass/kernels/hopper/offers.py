@@ -49,7 +49,7 @@ from .speed import Work, equally_fast, iree_seconds, kernel_seconds
 # Decode kernels read K and V once for each 16 rows: more rows are for prefill kernels.
 _DECODE_ROWS = 64
 # So do kernels of one warp, which find a row's head by a quotient of small numbers.
-_LONE_ROWS, _MOST_LONE_ROWS = 128, 512
+_LONE_ROWS, _MOST_LONE_ROWS = 256, 512
 # Fewer keys are not divided: no fewer were measured. Of more, few rows are computed faster so.
 _DIVIDED_KEYS, _FEW_ROWS = 256, 16
 # A mask's rows of fewer keys are not filled up: its elements one by one take less than a launch.

@@ -278,8 +278,10 @@ def _split_seconds(work: Work, kernel: Kernel, target: Target) -> float:
     waves = math.ceil(heads * splits / units)
     read = work.cache_bytes * work.seen
     reading = read / (_SPLIT_RATE if read > _L2_BYTES else _SPLIT_L2_RATE)
-    a_wave = _CACHED_KEY[kernel.head_dims[0]] * _most_keys(work) / splits
-    return _SPLIT_LAUNCHES + max(waves * a_wave, reading)
+    head = kernel.head_dims[0]
+    a_wave = _CACHED_KEY[head] * _most_keys(work) / splits
+    computing = waves * a_wave + (waves - 1) * _CACHED_WAVE[head]
+    return _SPLIT_LAUNCHES + max(computing, reading)
 
 
 def _lone_seconds(work: Work, kernel: Kernel, target: Target) -> float:
