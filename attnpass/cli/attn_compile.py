@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ..driver.files import (
     write_output,
 )
 from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_arguments
+from ..driver.modules import may_need_import
 from ..errors import AttnError, CompileError, PassError
 from ..passes import REGISTRY
 from ..pipeline import choices, shown
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 # Without it IREE loads the dialects of all front ends: a seventh of a small compile.
 NO_FRONT_END = "--iree-input-type=none"
 _ABOUT_INPUTS = ("iree-input-type", "iree-plugin", "iree-load-plugin")
-# In each name of a dialect that IREE's import converts, in text and bytecode alike.
-_FRONT_ENDS = re.compile(rb"torch|tm_tensor|hlo|tosa|onnx|ml_program")
 
 USAGE = f"""\
 usage: attn-compile FILE|- [-o FILE] [flags]
@@ -208,11 +206,11 @@ class _CompileJob:
         return 0
 
     def _holds_no_front_end(self, hook: PipelineHook) -> bool:
-        """Whether IREE, which looks for ops of front ends by default, will find none."""
+        """Whether IREE, which looks for ops of front ends unless told what there is, finds none."""
         if any(flag.lstrip("-").startswith(_ABOUT_INPUTS) for flag in self.options.compiler_flags):
             return False
         known = all(stage_name(stage) in REGISTRY for stage in hook.stages.get("start", ()))
-        return known and not any(_FRONT_ENDS.search(chunk) for chunk in self.chunks)
+        return known and not any(map(may_need_import, self.chunks))
 
     def _outputs(
         self, hook: PipelineHook, searches: Sequence[FallbackSearch], tell: Tell
