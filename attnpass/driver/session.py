@@ -30,6 +30,8 @@ _DIALECTS = (
     "iree_gpu iree_linalg_ext iree_tensor_ext iree_vector_ext linalg llvm math memref nvgpu nvvm "
     "scf stream tensor transform ub util vector vm"
 )
+# Ops by which a front end is known to be loaded: passes may make ops of its other dialects then.
+_OF_FRONT_ENDS = ("torch.aten.mm", "torch_c.to_builtin_tensor", "stablehlo.add", "tosa.add")
 
 
 @functools.cache
@@ -106,6 +108,9 @@ def registered_backends() -> list[str]:
 
 def load_dialects(context: ir.Context) -> None:
     """Loads the dialects whose ops passes may make into a session's context."""
+    if any(map(context.is_registered_operation, _OF_FRONT_ENDS)):
+        context.load_all_available_dialects()
+        return
     for name in _DIALECTS.split():
         context.get_dialect_descriptor(name)
 
