@@ -20,13 +20,16 @@ from ..driver.files import (
     write_output,
 )
 from ..driver.flags import CompileOptions, backends_of, iree_compile, parse_arguments
+from ..driver.modules import may_need_import
 from ..errors import AttnError, CompileError, PassError
+from ..passes import REGISTRY
 from ..pipeline import choices, shown
 from ..pipeline import usage as pipeline_usage
 from ..report.entries import Event
 from ..report.page import page
 from ..report.records import Report
 from ..report.remarks import remarks
+from ..runner import stage_name
 from .attempts import CompileState, Done, Failed, Tell, compile_in_children
 from .diagnostics import run_tool, split_chunks
 from .dialects import search_here
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
     from iree.compiler.api import Invocation, Session
 
     from ..driver.hook import PipelineHook
+
+# Without it IREE loads the dialects of all front ends: a seventh of a small compile.
+NO_FRONT_END = "--iree-input-type=none"
+_ABOUT_INPUTS = ("iree-input-type", "iree-plugin", "iree-load-plugin")
 
 USAGE = f"""\
 usage: attn-compile FILE|- [-o FILE] [flags]
@@ -179,7 +186,10 @@ class _CompileJob:
         }
         hook.added_level = LEVEL in added
         hook.keeps_steps = options.report not in ("", STANDARD) or bool(options.explain)
-        hook.global_flags = flags = [*options.compiler_flags, *added.values()]
+        flags = [*options.compiler_flags, *added.values()]
+        if self._holds_no_front_end(hook):
+            flags.append(NO_FRONT_END)
+        hook.global_flags = flags
         check_backends(flags)
         set_global_flags(*flags)
         found = self._outputs(hook, searches, tell)
@@ -194,6 +204,13 @@ class _CompileJob:
             raise AttnError(failure[1], failure[0])
         write_output(options.output, b"".join(outputs))
         return 0
+
+    def _holds_no_front_end(self, hook: PipelineHook) -> bool:
+        """Whether IREE, which looks for ops of front ends unless told what there is, finds none."""
+        if any(flag.lstrip("-").startswith(_ABOUT_INPUTS) for flag in self.options.compiler_flags):
+            return False
+        known = all(stage_name(stage) in REGISTRY for stage in hook.stages.get("start", ()))
+        return known and not any(map(may_need_import, self.chunks))
 
     def _outputs(
         self, hook: PipelineHook, searches: Sequence[FallbackSearch], tell: Tell

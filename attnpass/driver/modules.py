@@ -27,6 +27,8 @@ _INPUT_DIALECTS = {
     "mhlo": "StableHLO",
     "tosa": "TOSA",
 }
+# In the name of each dialect that IREE's import converts, in text and bytecode alike.
+_FRONT_ENDS = re.compile(rb"torch|tm_tensor|hlo|tosa|onnx|ml_program")
 _FUNCTIONS = frozenset(("func.func", "util.func"))
 _CALLS = frozenset(("func.call", "util.call"))
 # Ops that hold numbers, and where.
@@ -68,6 +70,11 @@ def module_bytes(source: Any) -> bytes:
 def holds_module(source: Any) -> bool:
     """Whether `source` is a module itself and no path to a file."""
     return hasattr(source, "mlir_module") or hasattr(source, "operation")
+
+
+def may_need_import(data: bytes) -> bool:
+    """Whether MLIR text or bytecode may hold ops of a front end."""
+    return bool(_FRONT_ENDS.search(data))
 
 
 def unconverted_for(stages: Sequence[Stage], module: ir.Operation) -> tuple[str, str] | None:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 # The flags of the process's compiler, once it has some.
 _given_flags: list[tuple[str, ...]] = []
 _BACKEND_FLAGS = ("iree-hal-target-backends", "iree-hal-local-target-device-backends")
+# Those whose ops passes may make. IREE loads the dialects of front ends where it meets them: each
+# pass of a context in which they are takes longer to set up, and IREE sets up hundreds.
+_DIALECTS = (
+    "affine arith bufferization cf complex flow func gpu hal iree_codegen iree_cpu iree_encoding "
+    "iree_gpu iree_linalg_ext iree_tensor_ext iree_vector_ext linalg llvm math memref nvgpu nvvm "
+    "scf stream tensor transform ub util vector vm"
+)
+# Ops by which a front end is known to be loaded: passes may make ops of its other dialects then.
+_OF_FRONT_ENDS = ("torch.aten.mm", "torch_c.to_builtin_tensor", "stablehlo.add", "tosa.add")
 
 
 @functools.cache
@@ -95,6 +104,15 @@ def registered_backends() -> list[str]:
     collect = each(lambda name, _: names.append(name.decode()))
     library().ireeCompilerEnumerateRegisteredHALTargetBackends(collect, None)
     return sorted(names)
+
+
+def load_dialects(context: ir.Context) -> None:
+    """Loads the dialects whose ops passes may make into a session's context."""
+    if any(map(context.is_registered_operation, _OF_FRONT_ENDS)):
+        context.load_all_available_dialects()
+        return
+    for name in _DIALECTS.split():
+        context.get_dialect_descriptor(name)
 
 
 def set_phases(invocation: Invocation, start: str, stop: str) -> None:
@@ -176,7 +194,7 @@ def _drive(
         if phase != at:
             execute(phase)
         module = invocation.export_module()
-        session.context.load_all_available_dialects()
+        load_dialects(session.context)
         hooks[phase](module)
         if phase != start:
             # What has only been parsed goes back: diagnostics show lines of its source.

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from gpu_interpreter import TYPES, Machine, run_whole_kernel
+from helpers import iree_alone
 from iree.compiler import ir, passmanager
-from iree.compiler.tools import compile_str
 
 import attnpass
 from attnpass import Report
@@ -40,7 +40,7 @@ def lowered(text: str, flags: Sequence[str], **options: Any) -> ir.Module:
 def behind_pass(text: str, kernels: Pass, flags: Sequence[str]) -> tuple[str, list[Record]]:
     """A module that IREE has compiled for a GPU behind a pass over its kernels, and what that
     says it has fitted."""
-    configured = compile_str(text, extra_args=[*flags, _CONFIGURED])
+    configured = iree_alone(text, [*flags, _CONFIGURED])
     report, context = Report(), ir.Context()
     context.load_all_available_dialects()
     with context:

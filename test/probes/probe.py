@@ -19,7 +19,7 @@ import numpy as np
 from attention_case import Case
 from attention_form import Form
 from gpu_module import lower, run_gpu_module
-from helpers import CPU, run_module
+from helpers import CPU, iree_alone, run_module
 
 import attnpass
 from attnpass.passes import REGISTRY
@@ -112,14 +112,14 @@ def _found(probe: Probe, pipeline: str) -> str:
 
 def _compiled(text: str, pipeline: str, flags: Sequence[str]) -> bytes | str:
     """The program, or why there is none."""
-    from iree.compiler.tools import CompilerToolError, compile_str
+    from iree.compiler.tools import CompilerToolError
 
     report = attnpass.Report()
     try:
         if pipeline:
             data = attnpass.compile_str(text, pipeline=pipeline, extra_args=flags, report=report)
         else:
-            data = compile_str(text, extra_args=flags)
+            data = iree_alone(text, flags)
     except CompilerToolError as error:
         message = str(error)
         kind = CRASHED if re.search("Error code: -|Please report issues", message) else FAILED

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 import warm
 from helpers import CPU, MAPS, compile_and_run, compile_text, rel_error, run_module
+from iree.compiler import ir
 from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
 
 import attnpass
 from attnpass.driver import session as driver
 from attnpass.driver.flags import iree_compile
+from attnpass.driver.modules import module_bytes
 
 ROOT = Path(__file__).parents[3]
 OFF = "--iree-global-opt-enable-attention-v-transpose=false"
@@ -74,6 +76,35 @@ def _inputs() -> list[np.ndarray]:
     random = np.random.default_rng(7)
     shapes = [(ROWS, WIDTH), *[(WIDTH, HEADS * HEAD)] * 3]
     return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+_OF_FRONT_ENDS = {
+    "StableHLO": "%r = stablehlo.add %x, %x : tensor<2xf32>",
+    "TOSA": "%r = tosa.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>",
+    "torch": """%t = torch_c.from_builtin_tensor %x : tensor<2xf32> -> !torch.vtensor<[2],f32>
+  %s = torch.aten.neg %t : !torch.vtensor<[2],f32> -> !torch.vtensor<[2],f32>
+  %r = torch_c.to_builtin_tensor %s : !torch.vtensor<[2],f32> -> tensor<2xf32>""",
+}
+
+
+@pytest.mark.parametrize("bytecode", [False, True])
+@pytest.mark.parametrize("front_end", _OF_FRONT_ENDS)
+def test_ops_of_front_ends_are_imported_unasked(front_end: str, bytecode: bool) -> None:
+    """attn-compile has IREE look for them only where a name of theirs stands in the module."""
+    body = _OF_FRONT_ENDS[front_end]
+    text = f"""
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  {body}
+  return %r : tensor<2xf32>
+}}
+"""
+    given: str | bytes = text
+    if bytecode:
+        with ir.Context() as context:
+            context.load_all_available_dialects()
+            given = module_bytes(ir.Module.parse(text))
+    made = attnpass.compile_str(given, extra_args=[*CPU, "--compile-to=input"])
+    assert made is not None and b"linalg.generic" in made
 
 
 def _reference(x: np.ndarray, *weights: np.ndarray) -> np.ndarray:
