@@ -226,6 +226,18 @@ def test_scatters_by_a_dim_from_behind() -> None:
     _same(Of(ops), torch.randn(2, 5, 4))
 
 
+def test_rows_are_combined_by_index() -> None:
+    def ops(x: Any, at: Any, new: Any) -> Any:
+        return (
+            x.index_reduce(0, at, new, "amax"),
+            x.index_reduce(-2, at, new, "prod", include_self=False),
+            x.T.index_reduce(1, at, new.T, "mean"),
+            x.index_reduce(0, at[0], new[:1], "amin"),
+        )
+
+    _same(Of(ops), torch.randn(5, 4), torch.tensor([3, 0, 3, 1, 3, 0]), torch.randn(6, 4))
+
+
 def test_conditions_as_indices() -> None:
     """IREE 3.13's import of these does not end."""
 
