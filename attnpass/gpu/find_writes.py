@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from ..forms.scatter_rows import WrittenRows, row_indices, row_updates, row_writ
 from ..ir import (
     Builder,
     Size,
+    body_names,
     body_of,
     body_ops,
     defining_op,
@@ -24,7 +26,7 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.bodies import constant_number
+from ..ir.bodies import constant_number, read_elementwise
 from ..ir.sizes import static_size
 from ..passes import OpPass
 from .combinations import Combination, combination_of, written_number
@@ -124,6 +126,14 @@ class _CombinedWrite:
         rank = len(sizes_of(self.original))
         return [[*range(self.indexed)], *([dim] for dim in range(self.indexed, rank))]
 
+    def updates(self, build: Builder) -> ir.Value:
+        """The rows, floats as they are before they are widened: what reads them widens them, too,
+        without memory for them."""
+        if self.rows is None:
+            return _before_widening(self.op.operands[0])
+        source = _before_widening(self.rows.source)
+        return row_updates(dataclasses.replace(self.rows, source=source), build)
+
     @property
     def is_table(self) -> bool:
         """Whether a row has several indices."""
@@ -173,6 +183,20 @@ def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
     if begun is not None and begun.name == _SCATTER and _same_places(begun, op):
         begins = written_number(begun) if has_one_use(original) else None
     return _CombinedWrite(op, combines, rows, None if begins is None else begun, begins)
+
+
+def _before_widening(value: ir.Value) -> ir.Value:
+    """What floats are widened from, element by element; else themselves."""
+    op = defining_op(value)
+    if (
+        op is None
+        or op.name != "linalg.generic"
+        or body_names(op) != ["arith.extf", "linalg.yield"]
+    ):
+        return value
+    made = read_elementwise(op)
+    everywhere = tuple(range(len(sizes_of(value))))
+    return op.operands[0] if made is not None and made.reads[0].dims == everywhere else value
 
 
 def _same_places(one: ir.Operation, other: ir.Operation) -> bool:
@@ -297,7 +321,7 @@ def _in_order(writes: Sequence[_CombinedWrite]) -> None:
     order = row_order(build, _places(build, indices, mask, sizes), length)
     for write in writes:
         build = Builder(write.op)
-        updates = write.op.operands[0] if write.rows is None else row_updates(write.rows, build)
+        updates = write.updates(build)
         if write.combines.each is None:
             updates = compute_barrier(build, updates)
         kind = _summed(element_type(write.original))

@@ -10,6 +10,7 @@
 // WHY: each of 8 rows finds what is written to it among 32
 // WHY: adds up the rows of each place in the order of places
 // WHY: adds up the rows of each place in the order of places
+// WHY: adds up the rows of each place in the order of places
 // WHY: multiplies the rows of each place in the order of places
 // WHY: finds the largest of the rows of each place in the order of places
 // WHY: stands in the order of places with another by the same indices
@@ -100,6 +101,24 @@ func.func @unknown(%new: tensor<?xi64>, %at: tensor<?x2xi32>, %x: tensor<?x8xi64
     iree_linalg_ext.yield %s : i64
   } -> tensor<?x8xi64>
   return %r : tensor<?x8xi64>
+}
+// Rows that were widened are read as they were.
+// CHECK-LABEL: func.func @widened(
+// CHECK: iree_tensor_ext.compute_barrier.start %arg0 : tensor<4096x8xf16>
+// CHECK-NOT: iree_linalg_ext.scatter
+func.func @widened(%new: tensor<4096x8xf16>, %at: tensor<4096xi64>, %x: tensor<1024x8xf32>) -> tensor<1024x8xf32> {
+  %e = tensor.empty() : tensor<4096x8xf32>
+  %wide = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%new : tensor<4096x8xf16>) outs(%e : tensor<4096x8xf32>) {
+  ^bb0(%n: f16, %o: f32):
+    %s = arith.extf %n : f16 to f32
+    linalg.yield %s : f32
+  } -> tensor<4096x8xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%wide, %at : tensor<4096x8xf32>, tensor<4096xi64>) outs(%x : tensor<1024x8xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    %s = arith.addf %o, %n : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<1024x8xf32>
+  return %r : tensor<1024x8xf32>
 }
 // CHECK-LABEL: func.func @products(
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<32x64xf32>)

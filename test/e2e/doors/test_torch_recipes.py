@@ -238,6 +238,15 @@ def test_rows_are_combined_by_index() -> None:
     _same(Of(ops), torch.randn(5, 4), torch.tensor([3, 0, 3, 1, 3, 0]), torch.randn(6, 4))
 
 
+def test_means_by_index_count_beyond_16_bits() -> None:
+    """bf16 counts to 256."""
+    ones, at = torch.ones(600, dtype=torch.bfloat16), torch.zeros(600, dtype=torch.int64)
+    args = (torch.zeros(3).bfloat16(), at, ones)
+    model = Of(lambda x, at, new: x.scatter_reduce(0, at, new, "mean"))
+    fast = attnpass.torch.compile(model, args)
+    assert fast(*args).tolist() == [1, 0, 0]
+
+
 def test_conditions_as_indices() -> None:
     """IREE 3.13's import of these does not end."""
 
