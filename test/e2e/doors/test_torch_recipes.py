@@ -247,6 +247,16 @@ def test_means_by_index_count_beyond_16_bits() -> None:
     assert fast(*args).tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_means_of_integers_by_index_are_rounded_down(own: bool) -> None:
+    def ops(x: Any, at: Any, new: Any) -> Any:
+        return x.scatter_reduce(0, at, new, "mean", include_self=own)
+
+    args = (torch.tensor([0, 7, -5]), torch.tensor([0, 1, 0]), torch.tensor([-3, 2, -4]))
+    fast = attnpass.torch.compile(Of(ops), args)
+    assert torch.equal(fast(*args), ops(*args))
+
+
 def test_conditions_as_indices() -> None:
     """IREE 3.13's import of these does not end."""
 
