@@ -44,6 +44,13 @@ class Combination:
     def __str__(self) -> str:
         return _VERBS.get(self.name.removeprefix("arith.")[:3], "combines")
 
+    def of_rows(self, updates: ir.Value) -> Combination:
+        """The same of these new elements: where all are one number, that is counted."""
+        number = _element_number(updates)
+        if self.name not in _COUNTS or self.each is not None or number is None:
+            return self
+        return Combination(self.name, number)
+
     def none(self, build: Builder, kind: ir.Type) -> ir.Value:
         """What changes nothing."""
         if isinstance(kind, ir.IntegerType):
@@ -82,5 +89,10 @@ def written_number(op: ir.Operation) -> float | None:
     updates = op.operands[0]
     if steps or end.operands[0] != body_of(op).arguments[0]:
         return None
-    scalar = filled_with(updates)
-    return constant_number(updates if scalar is None else scalar)
+    return _element_number(updates)
+
+
+def _element_number(value: ir.Value) -> float | None:
+    """The number that all elements of a tensor are."""
+    scalar = filled_with(value)
+    return constant_number(value if scalar is None else scalar)

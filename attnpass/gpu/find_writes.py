@@ -179,6 +179,7 @@ def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
     if sizes_of(updates)[1:] != full[len(places) :] or not 1 <= len(sizes_of(indices)) < 3:
         return None
     rows = row_writes(op) if len(places) > 1 else None
+    combines = combines.of_rows(updates if rows is None else rows.source)
     begun, begins = defining_op(original), None
     if begun is not None and begun.name == _SCATTER and _same_places(begun, op):
         begins = written_number(begun) if has_one_use(original) else None

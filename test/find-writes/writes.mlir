@@ -11,6 +11,7 @@
 // WHY: adds up the rows of each place in the order of places
 // WHY: adds up the rows of each place in the order of places
 // WHY: adds up the rows of each place in the order of places
+// WHY: adds up the rows of each place in the order of places
 // WHY: multiplies the rows of each place in the order of places
 // WHY: finds the largest of the rows of each place in the order of places
 // WHY: stands in the order of places with another by the same indices
@@ -119,6 +120,23 @@ func.func @widened(%new: tensor<4096x8xf16>, %at: tensor<4096xi64>, %x: tensor<1
     iree_linalg_ext.yield %s : f32
   } -> tensor<1024x8xf32>
   return %r : tensor<1024x8xf32>
+}
+// Rows that are one number are counted.
+// CHECK-LABEL: func.func @ones(
+// CHECK: linalg.generic {{.*}} ins(%arg1 : tensor<256xi64>) outs(%{{.*}} : tensor<256xi64>)
+// CHECK-NOT: scf.for
+// CHECK: arith.subi
+// CHECK: arith.muli %{{.*}} : i64
+// CHECK: arith.addi %{{.*}} : i64
+// CHECK-NOT: iree_linalg_ext.scatter
+func.func @ones(%at: tensor<4096xi64>, %x: tensor<256xi64>) -> tensor<256xi64> {
+  %new = arith.constant dense<3> : tensor<4096xi64>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%new, %at : tensor<4096xi64>, tensor<4096xi64>) outs(%x : tensor<256xi64>) {
+  ^bb0(%n: i64, %o: i64):
+    %s = arith.addi %o, %n : i64
+    iree_linalg_ext.yield %s : i64
+  } -> tensor<256xi64>
+  return %r : tensor<256xi64>
 }
 // CHECK-LABEL: func.func @products(
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<32x64xf32>)
