@@ -29,6 +29,7 @@ from ..ir.bodies import INDEX_OPS, index_dim, read_elementwise
 from ..ir.views import IN_PLACE
 from ..layout.axes import Axes, Dims, source_below
 from ..passes import OpPass
+from .number_digits import digit_read
 
 _SCATTER = "iree_linalg_ext.scatter"
 
@@ -56,7 +57,7 @@ class ScatterRows(OpPass):
         return op.name == _SCATTER and indexed_dims(op) > 1
 
     def change(self, op: ir.Operation) -> str:
-        writes = _writes(op)
+        writes = row_writes(op)
         if writes is None:
             return ""
         before = "x".join(str(size or "?") for size in ranked_shape(op.operands[1]))
@@ -78,11 +79,12 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class _Writes:
-    """What a scatter writes: `source`, whose dims have the axes `dims`, at `columns`, one for each
-    indexed dim of the tensor; axes of `batch` choose a row, `counted` has those of the indexed
-    dims in it, and `slices` those of the others."""
+class WrittenRows:
+    """What the scatter `op` writes: `source`, whose dims have the axes `dims`, at `columns`, one
+    for each indexed dim of the tensor; axes of `batch` choose a row, `counted` has those of the
+    indexed dims in it, and `slices` those of the others."""
 
+    op: ir.Operation
     axes: Axes
     source: ir.Value
     dims: Dims
@@ -99,24 +101,58 @@ class _Writes:
         elements = f"{size} elements" if isinstance(size, int) else "elements"
         return f"writes rows of {elements} by one index each"
 
+    @property
+    def count(self) -> Size:
+        """How many rows are written."""
+        return product(self.sizes(self.batch))
 
-def _writes(op: ir.Operation) -> _Writes | None:
+    @property
+    def front(self) -> tuple[Size, ...]:
+        """The sizes of the dims that choose a row of the tensor."""
+        full = sizes_of(self.op.operands[-1])
+        return full[: indexed_dims(self.op) - len(self.counted)]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The dims of the tensor whose first is one of rows."""
+        front = len(self.front)
+        rank = len(ranked_shape(self.op.operands[-1]))
+        return [[*range(front)], *([dim] for dim in range(front, rank))]
+
+
+def row_writes(op: ir.Operation) -> WrittenRows | None:
     """What `op` writes, None where that cannot be seen or would be no less."""
     updates, table, original = op.operands[0], op.operands[1], op.operands[-1]
     if len(op.operands) != 3 or len(ranked_shape(table)) != 2:
         return None
     axes = Axes()
     count, *slices = (axes.new(size) for size in sizes_of(updates))
-    source, dims = source_below(updates, (count, *slices), axes, IN_PLACE)
     places = [list(op.attributes["dimension_map"]).index(dim) for dim in range(indexed_dims(op))]
     columns = [_column(table, count, place, axes) for place in places]
     found = [column for column in columns if column is not None]
     if len(found) < len(columns):
         return None
+    source, dims = _source(updates, (count, *slices), axes)
     now = tuple(_Column(column.table, axes.dims(column.dims)) for column in found)
     batch, counted = _rows(axes, axes.now(count), now, sizes_of(original))
     dims, slices = axes.dims(dims), axes.dims(tuple(slices))
-    return _Writes(axes, source, dims, now, batch, counted, slices)
+    return WrittenRows(op, axes, source, dims, now, batch, counted, slices)
+
+
+def _source(updates: ir.Value, dims: Dims, axes: Axes) -> tuple[ir.Value, Dims]:
+    """What the updates are views of, or read by digits of an element's number."""
+    source, dims = source_below(updates, dims, axes, IN_PLACE)
+    read = digit_read(source)
+    if read is None or read.tensor is None:
+        return source, dims
+    used = {digit for digit in read.digits if digit is not None}
+    digits = axes.cut(dims[0], read.sizes)
+    if digits is None or any(digits[place] for place in {*range(len(digits))} - used):
+        return source, dims
+    found = tuple(() if digit is None else digits[digit] for digit in read.digits)
+    if read.shape() != sizes_of(read.tensor):
+        return read.tensor, found
+    return source_below(read.tensor, found, axes, IN_PLACE)
 
 
 def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _Column | None:
@@ -125,6 +161,15 @@ def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _
     if piece is None:
         return None
     source, dims = source_below(piece, (rows, ()), axes)
+    read = digit_read(source)
+    if read is not None:
+        digits = axes.cut(dims[0], read.sizes)
+        if digits is None or (read.tensor and read.shape() != sizes_of(read.tensor)):
+            return None
+        dims = tuple(() if digit is None else digits[digit] for digit in read.digits)
+        if read.tensor is None:
+            return _Column(None, dims)
+        source, dims = source_below(read.tensor, dims, axes)
     op = defining_op(source)
     return (op and _counted(op, dims)) or _Column(source, dims)
 
@@ -132,6 +177,14 @@ def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _
 def _piece(table: ir.Value, place: int) -> ir.Value | None:
     """The table of one column that is column `place` of a table made of such."""
     op = defining_op(table)
+    while op is not None and op.name == "tensor.insert_slice":
+        piece, below = op.operands[0], op.operands[1]
+        offsets = list(op.attributes["static_offsets"])
+        if offsets[0] != 0 or sizes_of(piece) != (sizes_of(table)[0], 1):
+            return None
+        if offsets[1] == place:
+            return piece
+        op = defining_op(below)
     if op is None or op.name != "tensor.concat" or concat_dim(op) != 1:
         return None
     if any(ranked_shape(piece)[1] != 1 for piece in op.operands):
@@ -172,28 +225,31 @@ def _rows(
     return rows, tuple(row)
 
 
-def _rewrite(op: ir.Operation, writes: _Writes) -> None:
+def _rewrite(op: ir.Operation, writes: WrittenRows) -> None:
     build, original = Builder(op), op.operands[-1]
-    full, front = sizes_of(original), indexed_dims(op) - len(writes.counted)
-    groups = [[*range(front)], *([dim] for dim in range(front, len(full)))]
-    rows = build.collapse(original, groups)
-    operands = [_updates(writes, build), _indices(writes, full[:front], build), rows]
+    rows = build.collapse(original, writes.groups)
+    operands = [row_updates(writes, build), row_indices(writes, build), rows]
     new = build.create(op.name, [rows.type], operands, copied_attributes(op), regions=1)
     set_attribute(new, "dimension_map", "array<i64: 0>")
     copy_region(op, new)
-    op.results[0].replace_all_uses_with(build.expand(new.results[0], groups, full))
+    back = build.expand(new.results[0], writes.groups, sizes_of(original))
+    op.results[0].replace_all_uses_with(back)
 
 
-def _updates(writes: _Writes, build: Builder) -> ir.Value:
+def row_updates(writes: WrittenRows, build: Builder) -> ir.Value:
     """The rows to write: a dim that counts them, and those in them."""
-    value = build.split_dims(writes.source, [writes.sizes(dim) for dim in writes.dims])
+    sizes = [writes.sizes(dim) for dim in writes.dims]
+    source, read = writes.source, tuple(map(product, sizes))
+    if read != sizes_of(source):
+        source = build.extract_slice(source, [0] * len(read), read)
+    value = build.split_dims(source, sizes)
     dims = (writes.batch, *writes.counted, *writes.slices)
     return build.join_dims(value, [*map(len, dims)], [*map(product, map(writes.sizes, dims))])
 
 
-def _indices(writes: _Writes, sizes: Sequence[Size], build: Builder) -> ir.Value:
-    """For each row the number of its place, along the first dims, of these sizes, as one."""
-    columns = writes.columns[: len(sizes)]
+def row_indices(writes: WrittenRows, build: Builder) -> ir.Value:
+    """For each row the number of its place, along the first dims, as one."""
+    columns, sizes = writes.columns[: len(writes.front)], writes.front
     loops = {axis: loop for loop, axis in enumerate(writes.batch)}
     rank = max(1, len(loops))
     tables = [(column.table, column.dims) for column in columns if column.table is not None]
@@ -214,8 +270,7 @@ def _indices(writes: _Writes, sizes: Sequence[Size], build: Builder) -> ir.Value
         return [inner.convert("arith.index_cast", place, i64)]
 
     (numbers,) = build.generic(given, [init], [*reads, tuple(range(rank))], body)
-    rows = product(writes.sizes(writes.batch))
-    return build.join_dims(numbers, [rank, 0], [rows, 1])
+    return build.join_dims(numbers, [rank, 0], [writes.count, 1])
 
 
 def _factor(size: Size, build: Builder) -> ir.Value | int:

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
+from ..forms.scatter_rows import WrittenRows, row_indices, row_updates, row_writes
 from ..ir import (
     Builder,
     Size,
+    body_names,
     body_of,
     body_ops,
     defining_op,
     element_type,
     filled_with,
+    has_one_use,
+    indexed_dims,
+    is_used,
     product,
     sizes_of,
+    users,
 )
-from ..ir.bodies import constant_number
+from ..ir.bodies import constant_number, read_elementwise
+from ..ir.sizes import static_size
 from ..passes import OpPass
-from . import ordered_sums
+from .combinations import Combination, combination_of, written_number
+from .ordered_rows import CombinedRows, row_order
 
 _SCATTER = "iree_linalg_ext.scatter"
-_ADDS = ("arith.addf", "arith.addi")
 # Longer tensors, and more comparisons in all, take longer than one write after the other.
 _LONGEST, _MOST = 1 << 16, 1 << 32
-# More rows that are added, or comparisons in all, take longer than their order (9 us on an H200;
+# More rows that are combined, or comparisons in all, take longer than their order (9 us on an H200;
 # comparisons with a row 40 ns); of the last number and more there is none.
-_MOST_ADDED_ROWS, _MOST_ADDED, _MOST_ORDERED = 256, 1 << 20, 1 << 30
-# As many elements by several indices one thread adds as fast.
+_MOST_COMPARED_ROWS, _MOST_COMPARED, _MOST_ORDERED = 256, 1 << 20, 1 << 30
+# As many elements by several indices one thread combines as fast.
 _FEW_IN_TURN = 512
 
 
@@ -39,10 +48,12 @@ class FindWrites(OpPass):
         last[e] = the last n with index[n] == e            (N comparisons for each e)
         result[e] = update[last[e]], or the constant where there is none
 
-    and of what is added sums of those with index[n] == e, of 16 bits in f32: by N comparisons for
-    each element, or, where these are many, of rows in the order of their places
-    (`ordered_sums.py`), which may be of several indices and of unknown number. A tensor of
-    numbers, without dims of rows, and one to which is added, may be any.
+    and of what is combined (sums, products, largest and least numbers, counts) that of those with
+    index[n] == e, of 16 bits in f32: by N comparisons for each element, or, where these are many,
+    of rows in the order of their places (`ordered_rows.py`), which may be of several indices and of
+    unknown number. A tensor of numbers, without dims of rows, and one with which rows are combined,
+    may be any; a number that is written first to all places that have rows (`include_self=False`)
+    is where these begin. What is combined by the same indices is so in one order.
 
     IREE 3.13 writes one row after the other, on the GPU too: the inverse of a permutation of 2048
     tokens, `inverse[order] = arange(2048)`, takes some 180 us, and 32 rows of 2048 that are added
@@ -60,66 +71,166 @@ class FindWrites(OpPass):
         return op.name == _SCATTER and len(op.results) == 1 and len(op.operands) in (3, 4)
 
     def change(self, op: ir.Operation) -> str:
-        (add, *_), build = (*_added(op), ""), Builder(op)
-        if _is_long_sum(op):
-            op.results[0].replace_all_uses_with(_ordered_sums(op, add, build))
-            return "adds up the rows of each place in the order of places"
-        if not _is_cheap(op):
+        if not is_used(op.results[0]):
+            # It was combined, or begun with, together with another by the same indices.
+            return "stands in the order of places with another by the same indices"
+        together = _by_same_indices(op)
+        if together and op in [one.op for one in together] + [one.begun for one in together]:
+            _in_order(together)
+            return f"{together[0].combines} the rows of each place in the order of places"
+        write = _combined_write(op)
+        if write is not None and not write.is_few:
             return ""
-        result = _sums(op, add, build) if add else _last(op, build)
+        if write is None and not _is_cheap(op):
+            return ""
+        result = _last(op, Builder(op)) if write is None else _compared(write)
         op.results[0].replace_all_uses_with(result)
-        rows, length = sizes_of(op.operands[0])[0], sizes_of(op.operands[-1])[0]
+        rows, length = (
+            (sizes_of(op.operands[0])[0], sizes_of(op.operands[-1])[0])
+            if write is None
+            else (write.count, product(write.front))
+        )
         return f"each of {length} rows finds what is written to it among {rows}"
 
 
-def _added(op: ir.Operation) -> list[str]:
-    """The op that adds an update to the element that stands, if its body does nothing else."""
-    *steps, _ = body_ops(op)
-    return [step.name for step in steps if step.name in _ADDS]
+@dataclass(frozen=True)
+class _CombinedWrite:
+    """A scatter that combines what stands with rows, `rows` where a table of elements is one of
+    these; `begun` writes the number `begins` to all their places before."""
+
+    op: ir.Operation
+    combines: Combination
+    rows: WrittenRows | None
+    begun: ir.Operation | None
+    begins: float | None
+
+    @property
+    def original(self) -> ir.Value:
+        return (self.begun or self.op).operands[-1]
+
+    @property
+    def count(self) -> Size:
+        return sizes_of(self.op.operands[0])[0] if self.rows is None else self.rows.count
+
+    @property
+    def indexed(self) -> int:
+        """How many dims of the tensor choose a row."""
+        return indexed_dims(self.op) if self.rows is None else len(self.rows.front)
+
+    @property
+    def front(self) -> tuple[Size, ...]:
+        return sizes_of(self.original)[: self.indexed]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        rank = len(sizes_of(self.original))
+        return [[*range(self.indexed)], *([dim] for dim in range(self.indexed, rank))]
+
+    def updates(self, build: Builder) -> ir.Value:
+        """The rows, floats as they are before they are widened: what reads them widens them, too,
+        without memory for them."""
+        if self.rows is None:
+            return _before_widening(self.op.operands[0])
+        source = _before_widening(self.rows.source)
+        return row_updates(dataclasses.replace(self.rows, source=source), build)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether a row has several indices."""
+        return self.rows is None and self.indexed > 1
+
+    @property
+    def is_few(self) -> bool:
+        """Whether comparisons find its rows: as many as are known, of known sizes."""
+        sizes = [self.count, *sizes_of(self.original)]
+        if self.is_table or self.begun is not None or not all(isinstance(x, int) for x in sizes):
+            return False
+        length = product(self.front)
+        if len(sizes) > 1 + self.indexed:
+            return static_size(self.count) > 1
+        return _few(static_size(self.count), static_size(length))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are more rows than comparisons find."""
+        full, rows, length = sizes_of(self.original), self.count, product(self.front)
+        if any(isinstance(size, int) and size > _MOST_ORDERED for size in (rows, length)):
+            return False
+        if rows in (0, 1) and self.begun is None:
+            return False
+        if self.begun is not None:
+            return True
+        work = product([rows, *full[self.indexed :]] if self.is_table else [rows, *full])
+        if self.is_table or not isinstance(work, int) or not isinstance(rows, int):
+            return not isinstance(work, int) or work > _FEW_IN_TURN
+        return rows > _MOST_COMPARED_ROWS or work > _MOST_COMPARED
 
 
-def _only_adds(op: ir.Operation) -> bool:
-    """Whether the body adds an update to what stands; not where rows differ, which IREE writes
-    side by side."""
-    *steps, end = body_ops(op)
-    if len(steps) != 1 or steps[0].name not in _ADDS:
-        return False
-    is_row = len(sizes_of(op.operands[-1])) > 1
-    alike = not (is_row and ir.BoolAttr(op.attributes["unique_indices"]).value)
+def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
+    """What a scatter combines whole rows with; not where they are numbers, and differ, which IREE
+    writes side by side."""
+    combines, places = combination_of(op), list(op.attributes["dimension_map"])
+    updates, indices, original = op.operands[0], op.operands[1], op.operands[-1]
+    full = sizes_of(original)
+    is_row = len(full) > 1
+    differ = is_row and ir.BoolAttr(op.attributes["unique_indices"]).value
+    if combines is None or differ or places != [*range(len(places))]:
+        return None
+    if sizes_of(updates)[1:] != full[len(places) :] or not 1 <= len(sizes_of(indices)) < 3:
+        return None
+    rows = row_writes(op) if len(places) > 1 else None
+    combines = combines.of_rows(updates if rows is None else rows.source)
+    begun, begins = defining_op(original), None
+    if begun is not None and begun.name == _SCATTER and _same_places(begun, op):
+        begins = written_number(begun) if has_one_use(original) else None
+    return _CombinedWrite(op, combines, rows, None if begins is None else begun, begins)
+
+
+def _before_widening(value: ir.Value) -> ir.Value:
+    """What floats are widened from, element by element; else themselves."""
+    op = defining_op(value)
+    if (
+        op is None
+        or op.name != "linalg.generic"
+        or body_names(op) != ["arith.extf", "linalg.yield"]
+    ):
+        return value
+    made = read_elementwise(op)
+    everywhere = tuple(range(len(sizes_of(value))))
+    return op.operands[0] if made is not None and made.reads[0].dims == everywhere else value
+
+
+def _same_places(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two scatters go by the same indices and mask, to tensors of the same sizes."""
+    places = [[*op.operands][1:-1] for op in (one, other)]
     return (
-        alike
-        and end.operands[0] == steps[0].results[0]
-        and {*steps[0].operands} == {*body_of(op).arguments}
+        places[0] == places[1]
+        and one.block == other.block
+        and one.attributes["dimension_map"] == other.attributes["dimension_map"]
+        and sizes_of(one.operands[-1]) == sizes_of(other.operands[-1])
     )
 
 
-def _is_long_sum(op: ir.Operation) -> bool:
-    """Whether it adds whole rows, and more than are found by comparisons."""
-    updates, indices, original = op.operands[0], op.operands[1], op.operands[-1]
-    places = list(op.attributes["dimension_map"])
-    sizes, full = sizes_of(updates), sizes_of(original)
-    if not _only_adds(op) or places != [*range(len(places))] or not 1 <= len(sizes_of(indices)) < 3:
-        return False
-    if sizes[1:] != full[len(places) :]:
-        return False
-    rows, length = sizes[0], product(full[: len(places)])
-    if any(isinstance(size, int) and size > _MOST_ORDERED for size in (rows, length)):
-        return False
-    if rows in (0, 1):
-        return False
-    is_table = len(places) > 1
-    work = product(sizes if is_table else [rows, *full])
-    if is_table or not isinstance(work, int) or not isinstance(rows, int):
-        return not isinstance(work, int) or work > _FEW_IN_TURN
-    return rows > _MOST_ADDED_ROWS or work > _MOST_ADDED
+def _by_same_indices(op: ir.Operation) -> list[_CombinedWrite]:
+    """The scatters by the indices of one, itself too, that combine more rows than comparisons find,
+    in the order in which they stand."""
+    scatters = [one for one in users(op.operands[1]) if one.name == _SCATTER]
+    found = [
+        _combined_write(one)
+        for one in scatters
+        if one.operands[1] == op.operands[1] and _same_places(one, op) and is_used(one.results[0])
+    ]
+    long = [write for write in found if write is not None and write.is_long]
+    order = {one.operation: place for place, one in enumerate(op.block.operations)}
+    return sorted(long, key=lambda write: order[write.op])
 
 
 def _is_cheap(op: ir.Operation) -> bool:
+    """Whether each row of a new tensor, or number of any, finds the last that is written to it."""
     updates, original = op.operands[0], op.operands[-1]
     *steps, end = body_ops(op)
-    adds = _only_adds(op)
     writes = not steps and end.operands[0] == body_of(op).arguments[0]
-    if list(op.attributes["dimension_map"]) != [0] or not (adds or writes):
+    if list(op.attributes["dimension_map"]) != [0] or not writes:
         return False
     sizes, full = sizes_of(updates), sizes_of(original)
     rows, length = sizes[0], full[0]
@@ -127,12 +238,9 @@ def _is_cheap(op: ir.Operation) -> bool:
         return False
     if any(not isinstance(size, int) for size in full):
         return False
-    is_row = len(full) > 1
-    if is_row and adds:
-        return rows > 1
     is_new = _is_empty(original) or filled_with(original) is not None
     is_new = is_new or constant_number(original) is not None
-    return (is_new if is_row else True) and _few(rows, length)
+    return (is_new if len(full) > 1 else True) and _few(rows, length)
 
 
 def _is_empty(value: ir.Value) -> bool:
@@ -146,15 +254,14 @@ def _few(rows: int, length: int) -> bool:
 
 
 def _hits(
-    op: ir.Operation, build: Builder, loop: int
+    build: Builder, indices: ir.Value, mask: Sequence[ir.Value], length: Size, loop: int
 ) -> tuple[list[ir.Value], list[tuple[int, ...]]]:
     """The indices, in 32 bits, and the mask, if there is one, read along a loop."""
-    indices, *mask = list(op.operands)[1:-1]
     if len(sizes_of(indices)) == 2:
         indices = build.collapse(indices, [[0, 1]])
-    i32 = ir.IntegerType.get_signless(32, op.context)
+    i32 = ir.IntegerType.get_signless(32, indices.context)
     if element_type(indices) != i32:
-        indices = _narrow(build, indices, sizes_of(op.operands[-1])[0], i32)
+        indices = _narrow(build, indices, length, i32)
     return [indices, *mask], [(loop,)] * (1 + len(mask))
 
 
@@ -182,15 +289,16 @@ def _is_hit(inner: Builder, given: Sequence[ir.Value]) -> ir.Value:
     return inner.andi(hit, mask[0]) if mask else hit
 
 
-def _places(op: ir.Operation, build: Builder, sizes: Sequence[Size]) -> ir.Value:
-    """For each update the number (i32) of the row that it is added to, of dims of these sizes; -1
-    where that is none, or masked."""
-    indices, *mask = list(op.operands)[1:-1]
-    is_table = len(sizes_of(indices)) == 2
-    i32 = ir.IntegerType.get_signless(32, op.context)
+def _places(
+    build: Builder, indices: ir.Value, mask: Sequence[ir.Value], sizes: Sequence[Size]
+) -> ir.Value:
+    """For each update the number (i32) of the row that it goes to, of dims of these sizes; -1 where
+    that is none, or masked."""
+    is_table, context = len(sizes_of(indices)) == 2, indices.context
+    i1, i32 = (ir.IntegerType.get_signless(bits, context) for bits in (1, 32))
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
-        at, inside = inner.constant_index(0), scalars[0] if mask else inner.splat(1, _i1(op))
+        at, inside = inner.constant_index(0), scalars[0] if mask else inner.splat(1, i1)
         for column, size in enumerate(sizes):
             places = [inner.loop_index(0), inner.constant_index(column)]
             index = inner.to_index(inner.extract(indices, places[: 1 + is_table]))
@@ -203,41 +311,59 @@ def _places(op: ir.Operation, build: Builder, sizes: Sequence[Size]) -> ir.Value
     return build.computed(sizes_of(indices)[:1], i32, body, *mask)
 
 
-def _i1(op: ir.Operation) -> ir.Type:
-    return ir.IntegerType.get_signless(1, op.context)
-
-
-def _ordered_sums(op: ir.Operation, add: str, build: Builder) -> ir.Value:
-    original, updates = op.operands[-1], compute_barrier(build, op.operands[0])
-    full, indexed = sizes_of(original), len(list(op.attributes["dimension_map"]))
-    places = _places(op, build, full[:indexed])
-    groups = [[*range(indexed)], *([dim] for dim in range(indexed, len(full)))]
-    rows = original if indexed == 1 else build.collapse(original, groups)
-    sums = ordered_sums.added(build, rows, updates, places, add, _summed(element_type(original)))
-    return sums if indexed == 1 else build.expand(sums, groups, full)
+def _in_order(writes: Sequence[_CombinedWrite]) -> None:
+    """Puts what scatters by the same indices make in their place, by one order of the rows."""
+    first = writes[0]
+    build, length = Builder(first.op), product(first.front)
+    indices, *mask = list(first.op.operands)[1:-1]
+    sizes = first.front
+    if first.rows is not None:
+        indices, sizes = row_indices(first.rows, build), (length,)
+    order = row_order(build, _places(build, indices, mask, sizes), length)
+    for write in writes:
+        build = Builder(write.op)
+        updates = write.updates(build)
+        if write.combines.each is None:
+            updates = compute_barrier(build, updates)
+        kind = _summed(element_type(write.original))
+        rows = CombinedRows(build, updates, order, write.combines, kind, write.begins)
+        made = rows.with_rows(build.collapse(write.original, write.groups))
+        write.op.results[0].replace_all_uses_with(
+            build.expand(made, write.groups, sizes_of(write.original))
+        )
+        if write.begun is not None:
+            write.op.operands[len(write.op.operands) - 1] = write.original
 
 
 def _summed(kind: ir.Type) -> ir.Type:
-    """The type in which elements are added up."""
+    """The type in which elements are combined."""
     return ir.F32Type.get(kind.context) if str(kind) in ("f16", "bf16") else kind
 
 
-def _sums(op: ir.Operation, add: str, build: Builder) -> ir.Value:
-    original = op.operands[-1]
+def _compared(write: _CombinedWrite) -> ir.Value:
+    """What stands, and what is combined of the rows that comparisons find."""
+    op, build, combines = write.op, Builder(write.op), write.combines
+    indices, *mask = list(op.operands)[1:-1]
+    updates = op.operands[0]
+    if write.rows is not None:
+        indices, updates = row_indices(write.rows, build), row_updates(write.rows, build)
+    original = build.collapse(write.original, write.groups)
     everywhere, kind = tuple(range(len(sizes_of(original)))), element_type(original)
     rows = len(everywhere)
-    read, reads = _hits(op, build, rows)
+    read, reads = _hits(build, indices, mask, product(write.front), rows)
     summed = _summed(kind)
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
         *given, update, total = scalars
-        added = inner.select(_is_hit(inner, given), update, inner.splat(0, kind))
-        return [inner.apply(add, total, _as(inner, added, summed))]
+        if combines.each is not None:
+            update = inner.splat(combines.each, kind)
+        new = inner.select(_is_hit(inner, given), update, combines.none(inner, kind))
+        return [inner.apply(combines.name, total, _as(inner, new, summed))]
 
     maps = [*reads, (rows, *everywhere[1:]), everywhere]
     start = _cast(build, original, summed)
-    (total,) = build.generic([*read, op.operands[0]], [start], maps, body)
-    return _cast(build, total, kind)
+    (total,) = build.generic([*read, updates], [start], maps, body)
+    return build.expand(_cast(build, total, kind), write.groups, sizes_of(write.original))
 
 
 def _as(build: Builder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
@@ -255,7 +381,8 @@ def _cast(build: Builder, value: ir.Value, kind: ir.Type) -> ir.Value:
 def _last(op: ir.Operation, build: Builder) -> ir.Value:
     updates, original = op.operands[0], op.operands[-1]
     i32 = ir.IntegerType.get_signless(32, op.context)
-    sizes, (read, reads) = sizes_of(original), _hits(op, build, 1)
+    sizes, (indices, *mask) = sizes_of(original), list(op.operands)[1:-1]
+    read, reads = _hits(build, indices, mask, sizes[0], 1)
     init = build.fill(build.splat(0, i32), build.empty(sizes[:1], i32))
 
     def find(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from ..ir import defining_op, is_used
+from ..ir import defining_op, is_used, known_attribute
 from ..ir.printed import torch_element, torch_shape, torch_tensor, with_torch_element
 from ..ir.torch_ops import TorchBuilder, constant_number, constant_truth
 from ..passes import OpPass
@@ -14,6 +14,7 @@ from ..passes import OpPass
 _UNKNOWN, _INSTANCE_NORM = "torch.operator", "torch.aten.instance_norm"
 _AND = "torch.aten.__and__.Tensor"
 _DIVERGENCE = "torch.aten.kl_div"
+_SCATTER = "torch.aten.scatter_reduce.two"
 _POWER, _MOST_FACTORS = "torch.aten.pow.Tensor_Scalar", 64
 # Means and maxima of windows, by how many dims a batch of images has.
 _WINDOWS = {
@@ -44,7 +45,8 @@ class KnownOps(OpPass):
     `run_decompositions()` of PyTorch makes: squeezes of several dims, norms of batches, samples of
     grids. An instance norm without weights is a group norm, of a group for each channel. Integers
     to the power of a known one, from 1 to 64, are products. Means and maxima of windows of one
-    image are those of a batch of one. Divergences have no logarithm of shares that are 0.
+    image are those of a batch of one. Divergences have no logarithm of shares that are 0. Means of
+    integers by index are rounded down.
 
     Of what stands before, IREE 3.13's import says that it cannot legalize what the op reads, or it
     has no such op; divergences of such shares are NaN. Works on the torch dialect, before IREE
@@ -53,7 +55,7 @@ class KnownOps(OpPass):
 
     name = "attn-known-ops"
     summary = "PyTorch's `&`, `^`, `<<`, powers, squeezes and norms in ops that the import knows"
-    ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM, _DIVERGENCE, *_WINDOWS)
+    ops = (_AND, _POWER, _UNKNOWN, _INSTANCE_NORM, _DIVERGENCE, _SCATTER, *_WINDOWS)
     phase = "start"
     mends = (
         "`a & b`, `a ^ b` and `a << b` of two tensors of PyTorch, squeezes of several dims and "
@@ -173,6 +175,29 @@ def _group_norm(build: TorchBuilder, op: ir.Operation, *given: ir.Value) -> ir.V
     return build.op("aten.group_norm", kind, x, build.size_of(x, 1), *given, build.truth(False))
 
 
+def _whole_means(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
+    """Means by index of integers, which the import rounds towards 0: of a sum and a count, rounded
+    down."""
+    x, dim, index, new, how, own = op.operands
+    kind, said = x.type, defining_op(how)
+    word = None if said is None else known_attribute(said, "value")
+    if torch_element(kind) not in _INTEGERS or word is None or ir.StringAttr(word).value != "mean":
+        return None
+    sums, down = (_word(build, name) for name in ("sum", "floor"))
+    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+
+    def summed(into: ir.Value, rows: ir.Value) -> ir.Value:
+        return build.op("aten.scatter_reduce.two", kind, into, dim, index, rows, sums, own)
+
+    x_ones, new_ones = (build.op("aten.ones_like", y.type, y, *[none] * 5) for y in (x, new))
+    return build.op("aten.div.Tensor_mode", kind, summed(x, new), summed(x_ones, new_ones), down)
+
+
+def _word(build: TorchBuilder, word: str) -> ir.Value:
+    kind = ir.Type.parse("!torch.str")
+    return build.create("torch.constant.str", [kind], [], {"value": build.string(word)}).results[0]
+
+
 def _samples(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
     """Not cubic ones, which the import takes for others."""
     mode = constant_number(op.operands[2])
@@ -190,5 +215,6 @@ _OTHERS: dict[str, Callable[[TorchBuilder, ir.Operation], ir.Value | None]] = {
     _INSTANCE_NORM: _instance_norm,
     _POWER: _power,
     _DIVERGENCE: _divergence,
+    _SCATTER: _whole_means,
     **dict.fromkeys(_WINDOWS, _windows),
 }

@@ -8,7 +8,14 @@ import struct
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, copied_attributes, defining_op, element_type
+from ..ir import (
+    Builder,
+    collect,
+    copied_attributes,
+    defining_op,
+    element_type,
+    known_attribute,
+)
 from ..ir.printed import torch_element, with_torch_element
 from ..ir.rewrite import erase
 from ..ir.torch_ops import TorchBuilder, constant_number
@@ -28,6 +35,8 @@ _SUMS: dict[str, int | None] = {
     **dict.fromkeys(("mean.dim", "sum.dim_IntList"), 3),
     "linalg_vector_norm": 4,
 }
+# One that may sum: the operand that says how, and what it says then.
+_SCATTER, _HOW, _SUMMING = "torch.aten.scatter_reduce.two", 4, ("sum", "mean", "prod")
 # Ops of ONNX that sum.
 _ONNX_SUMS = frozenset(
     (
@@ -60,8 +69,9 @@ class WideImports(Pass):
     to f32, and their results back, as their kernels do.
 
     IREE 3.13 imports them in the type of the tensor: the squares of a row of 4096 elements pass
-    f16's largest number where their mean is 16. Works on the torch dialect, before IREE imports
-    it. An op that is told the type of its result stays.
+    f16's largest number where their mean is 16, and what `scatter_reduce` counts in bf16 for a mean
+    ends at 256. Works on the torch dialect, before IREE imports it. An op that is told the type of
+    its result stays.
 
     So are elementwise ops of PyTorch with numbers that 16 bits do not hold, which IREE imports as
     numbers of the tensor's type: 0 * -1e9, as in a mask, is NaN in f16, where PyTorch makes 0.
@@ -126,6 +136,10 @@ def _sums(op: ir.Operation) -> bool:
     if op.name == "torch.operator":
         name = ir.StringAttr(op.attributes["name"]).value
         return name.startswith(_ONNX) and name.removeprefix(_ONNX) in _ONNX_SUMS
+    if op.name == _SCATTER:
+        said = defining_op(op.operands[_HOW])
+        how = None if said is None else known_attribute(said, "value")
+        return how is not None and ir.StringAttr(how).value in _SUMMING
     name = op.name.removeprefix(_TORCH)
     if name == op.name or name not in _SUMS:
         return False

@@ -151,3 +151,17 @@ func.func @divergences(%x: !torch.vtensor<[3],f32>, %y: !torch.vtensor<[3],f32>)
   %b = torch.aten.kl_div %x, %y, %sum, %yes : !torch.vtensor<[3],f32>, !torch.vtensor<[3],f32>, !torch.int, !torch.bool -> !torch.vtensor<[],f32>
   return %a, %b : !torch.vtensor<[],f32>, !torch.vtensor<[],f32>
 }
+
+// CHECK-LABEL: func.func @means(
+// CHECK-COUNT-2: torch.aten.scatter_reduce.two {{.*}} -> !torch.vtensor<[8],si64>
+// CHECK: torch.aten.div.Tensor_mode
+// CHECK: torch.aten.scatter_reduce.two {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK-NOT: torch.aten.scatter_reduce.two
+func.func @means(%x: !torch.vtensor<[8],si64>, %at: !torch.vtensor<[8],si64>, %y: !torch.vtensor<[8],f32>) -> (!torch.vtensor<[8],si64>, !torch.vtensor<[8],f32>) {
+  %0 = torch.constant.int 0
+  %true = torch.constant.bool true
+  %mean = torch.constant.str "mean"
+  %r = torch.aten.scatter_reduce.two %x, %0, %at, %x, %mean, %true : !torch.vtensor<[8],si64>, !torch.int, !torch.vtensor<[8],si64>, !torch.vtensor<[8],si64>, !torch.str, !torch.bool -> !torch.vtensor<[8],si64>
+  %s = torch.aten.scatter_reduce.two %y, %0, %at, %y, %mean, %true : !torch.vtensor<[8],f32>, !torch.int, !torch.vtensor<[8],si64>, !torch.vtensor<[8],f32>, !torch.str, !torch.bool -> !torch.vtensor<[8],f32>
+  return %r, %s : !torch.vtensor<[8],si64>, !torch.vtensor<[8],f32>
+}

@@ -3,7 +3,7 @@
 // RUN: attn-opt %s --attn-wide-imports --remarks 2> %t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 
-// WHY-COUNT-4: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
+// WHY-COUNT-5: is summed in f32, as in PyTorch; IREE's import sums in 16 bits
 // WHY-COUNT-4: is computed in f32, as in PyTorch; IREE's import rounds its numbers to 16 bits
 // WHY: is summed in f32, as in XLA; IREE sums in 16 bits
 // WHY: is summed in f32, as in XLA; IREE imports none that names its algorithm
@@ -26,6 +26,21 @@ func.func @norm(%x: !torch.vtensor<[?,64],f16>, %w: !torch.vtensor<[64],f16>) ->
   %false = torch.constant.bool false
   %r = torch.aten.layer_norm %x, %shape, %w, %none, %eps, %false : !torch.vtensor<[?,64],f16>, !torch.list<int>, !torch.vtensor<[64],f16>, !torch.none, !torch.float, !torch.bool -> !torch.vtensor<[?,64],f16>
   return %r : !torch.vtensor<[?,64],f16>
+}
+
+// CHECK-LABEL: func.func @by_index(
+// CHECK-COUNT-2: torch.prims.convert_element_type %{{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.aten.scatter_reduce.two {{.*}} -> !torch.vtensor<[8],f32>
+// CHECK: torch.prims.convert_element_type %{{.*}} -> !torch.vtensor<[8],bf16>
+// CHECK: torch.aten.scatter_reduce.two {{.*}} -> !torch.vtensor<[8],bf16>
+func.func @by_index(%x: !torch.vtensor<[8],bf16>, %at: !torch.vtensor<[8],si64>) -> !torch.vtensor<[8],bf16> {
+  %0 = torch.constant.int 0
+  %true = torch.constant.bool true
+  %mean = torch.constant.str "mean"
+  %most = torch.constant.str "amax"
+  %r = torch.aten.scatter_reduce.two %x, %0, %at, %x, %mean, %true : !torch.vtensor<[8],bf16>, !torch.int, !torch.vtensor<[8],si64>, !torch.vtensor<[8],bf16>, !torch.str, !torch.bool -> !torch.vtensor<[8],bf16>
+  %s = torch.aten.scatter_reduce.two %r, %0, %at, %x, %most, %true : !torch.vtensor<[8],bf16>, !torch.int, !torch.vtensor<[8],si64>, !torch.vtensor<[8],bf16>, !torch.str, !torch.bool -> !torch.vtensor<[8],bf16>
+  return %s : !torch.vtensor<[8],bf16>
 }
 
 // CHECK-LABEL: func.func @several(

@@ -7,6 +7,7 @@
 // WHY: writes rows of 8 elements by one index each in place of a table of 96x4 indices
 // WHY: writes rows of elements by one index each in place of a table of ?x2 indices
 // WHY: writes rows of 1 elements by one index each in place of a table of 24x2 indices
+// WHY: writes rows of 8 elements by one index each in place of a table of 160x2 indices
 // WHY-NOT: by one index each
 
 #copy = affine_map<(a, b, c, d) -> (a, b, c, d)>
@@ -132,4 +133,64 @@ func.func @kept(%cache: tensor<4x16x8xf32>, %new: tensor<3x8xf32>, %table: tenso
     iree_linalg_ext.yield %x : f32
   } -> tensor<16x8xf32>
   return %r, %s : tensor<4x16x8xf32>, tensor<16x8xf32>
+}
+
+// -----
+
+// As torch's `scatter` is imported, of fewer rows than there are; digits of other sizes are not what they say.
+// CHECK-LABEL: func.func @numbered(
+// CHECK: %[[NEW:.*]] = tensor.extract_slice %arg0[0, 0] [20, 8] [1, 1] : tensor<30x8xf32> to tensor<20x8xf32>
+// CHECK: linalg.generic {{.*}} ins(%arg1 : tensor<20xi64>)
+// CHECK: iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%[[NEW]], %{{.*}} : tensor<20x8xf32>, tensor<20x1xi64>)
+func.func @numbered(%new: tensor<30x8xf32>, %at: tensor<20xi64>, %x: tensor<50x8xf32>) -> tensor<50x8xf32> {
+  %c = arith.constant 8 : index
+  %e = tensor.empty() : tensor<20x8xi64>
+  %whole = linalg.broadcast ins(%at : tensor<20xi64>) outs(%e : tensor<20x8xi64>) dimensions = [1]
+  %e1 = tensor.empty() : tensor<160x1xi64>
+  %e2 = tensor.empty() : tensor<160xf32>
+  %e3 = tensor.empty() : tensor<160x2xi64>
+  %t:3 = linalg.generic {indexing_maps = [affine_map<(d) -> (d, 0)>, affine_map<(d) -> (d, 0)>, affine_map<(d) -> (d)>], iterator_types = ["parallel"]} outs(%e1, %e1, %e2 : tensor<160x1xi64>, tensor<160x1xi64>, tensor<160xf32>) {
+  ^bb0(%p: i64, %q: i64, %s: f32):
+    %i = linalg.index 0 : index
+    %column = arith.remsi %i, %c : index
+    %row = arith.divsi %i, %c : index
+    %place = tensor.extract %whole[%row, %column] : tensor<20x8xi64>
+    %element = tensor.extract %new[%row, %column] : tensor<30x8xf32>
+    %n = arith.index_cast %column : index to i64
+    linalg.yield %place, %n, %element : i64, i64, f32
+  } -> (tensor<160x1xi64>, tensor<160x1xi64>, tensor<160xf32>)
+  %i0 = tensor.insert_slice %t#0 into %e3[0, 0] [160, 1] [1, 1] : tensor<160x1xi64> into tensor<160x2xi64>
+  %i1 = tensor.insert_slice %t#1 into %i0[0, 1] [160, 1] [1, 1] : tensor<160x1xi64> into tensor<160x2xi64>
+  %r = iree_linalg_ext.scatter dimension_map = [0, 1] unique_indices(false) ins(%t#2, %i1 : tensor<160xf32>, tensor<160x2xi64>) outs(%x : tensor<50x8xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    iree_linalg_ext.yield %n : f32
+  } -> tensor<50x8xf32>
+  return %r : tensor<50x8xf32>
+}
+// CHECK-LABEL: func.func @otherwise(
+// CHECK: iree_linalg_ext.scatter dimension_map = [0, 1]
+func.func @otherwise(%new: tensor<30x8xf32>, %at: tensor<20xi64>, %x: tensor<50x8xf32>) -> tensor<50x8xf32> {
+  %c = arith.constant 4 : index
+  %e = tensor.empty() : tensor<20x8xi64>
+  %whole = linalg.broadcast ins(%at : tensor<20xi64>) outs(%e : tensor<20x8xi64>) dimensions = [1]
+  %e1 = tensor.empty() : tensor<160x1xi64>
+  %e2 = tensor.empty() : tensor<160xf32>
+  %e3 = tensor.empty() : tensor<160x2xi64>
+  %t:3 = linalg.generic {indexing_maps = [affine_map<(d) -> (d, 0)>, affine_map<(d) -> (d, 0)>, affine_map<(d) -> (d)>], iterator_types = ["parallel"]} outs(%e1, %e1, %e2 : tensor<160x1xi64>, tensor<160x1xi64>, tensor<160xf32>) {
+  ^bb0(%p: i64, %q: i64, %s: f32):
+    %i = linalg.index 0 : index
+    %column = arith.remsi %i, %c : index
+    %row = arith.divsi %i, %c : index
+    %place = tensor.extract %whole[%row, %column] : tensor<20x8xi64>
+    %element = tensor.extract %new[%row, %column] : tensor<30x8xf32>
+    %n = arith.index_cast %column : index to i64
+    linalg.yield %place, %n, %element : i64, i64, f32
+  } -> (tensor<160x1xi64>, tensor<160x1xi64>, tensor<160xf32>)
+  %i0 = tensor.insert_slice %t#0 into %e3[0, 0] [160, 1] [1, 1] : tensor<160x1xi64> into tensor<160x2xi64>
+  %i1 = tensor.insert_slice %t#1 into %i0[0, 1] [160, 1] [1, 1] : tensor<160x1xi64> into tensor<160x2xi64>
+  %r = iree_linalg_ext.scatter dimension_map = [0, 1] unique_indices(false) ins(%t#2, %i1 : tensor<160xf32>, tensor<160x2xi64>) outs(%x : tensor<50x8xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    iree_linalg_ext.yield %n : f32
+  } -> tensor<50x8xf32>
+  return %r : tensor<50x8xf32>
 }

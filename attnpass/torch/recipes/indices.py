@@ -133,9 +133,21 @@ def _strided_scatter(
     return written.reshape(lying.shape).permute(back)
 
 
+def _index_reduce(
+    x: Any, dim: int, index: Any, new: Any, reduce: str, include_self: bool = True
+) -> Any:
+    """Rows that are combined with those of a tensor: what is scattered by the same index each."""
+    if not x.dim():
+        return NotImplemented
+    behind = x.dim() - 1 - dim % x.dim()
+    places = index.reshape(-1, *[1] * behind).expand_as(new)
+    return x.scatter_reduce(dim % x.dim(), places, new, reduce, include_self=include_self)
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
+    aten.index_reduce.default: _index_reduce,
     aten.masked_select.default: _masked_select,
     aten.masked_scatter.default: _masked_scatter,
     aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),

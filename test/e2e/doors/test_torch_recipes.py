@@ -226,6 +226,37 @@ def test_scatters_by_a_dim_from_behind() -> None:
     _same(Of(ops), torch.randn(2, 5, 4))
 
 
+def test_rows_are_combined_by_index() -> None:
+    def ops(x: Any, at: Any, new: Any) -> Any:
+        return (
+            x.index_reduce(0, at, new, "amax"),
+            x.index_reduce(-2, at, new, "prod", include_self=False),
+            x.T.index_reduce(1, at, new.T, "mean"),
+            x.index_reduce(0, at[0], new[:1], "amin"),
+        )
+
+    _same(Of(ops), torch.randn(5, 4), torch.tensor([3, 0, 3, 1, 3, 0]), torch.randn(6, 4))
+
+
+def test_means_by_index_count_beyond_16_bits() -> None:
+    """bf16 counts to 256."""
+    ones, at = torch.ones(600, dtype=torch.bfloat16), torch.zeros(600, dtype=torch.int64)
+    args = (torch.zeros(3).bfloat16(), at, ones)
+    model = Of(lambda x, at, new: x.scatter_reduce(0, at, new, "mean"))
+    fast = attnpass.torch.compile(model, args)
+    assert fast(*args).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_means_of_integers_by_index_are_rounded_down(own: bool) -> None:
+    def ops(x: Any, at: Any, new: Any) -> Any:
+        return x.scatter_reduce(0, at, new, "mean", include_self=own)
+
+    args = (torch.tensor([0, 7, -5]), torch.tensor([0, 1, 0]), torch.tensor([-3, 2, -4]))
+    fast = attnpass.torch.compile(Of(ops), args)
+    assert torch.equal(fast(*args), ops(*args))
+
+
 def test_conditions_as_indices() -> None:
     """IREE 3.13's import of these does not end."""
 
