@@ -65,6 +65,7 @@ class PlainProducts(PassFamily):
     name = "attn-plain-products"
     summary = "convolutions and products of experts as plain products"
     parts = (
+        "attn-spread-images",
         "attn-conv-products",
         "attn-channels-last",
         "attn-degenerate-loops",
