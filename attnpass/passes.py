@@ -186,6 +186,7 @@ REGISTRY: dict[str, str] = {
     "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
     "attn-wide-imports": "attnpass.repair.wide_imports:WideImports",
     "attn-widen": "attnpass.gpu.widen:Widen",
+    "attn-window-lines": "attnpass.forms.window_lines:WindowLines",
 }
 
 # Names that passes had, for one release, and what they are called now.
