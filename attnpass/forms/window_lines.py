@@ -47,7 +47,7 @@ class WindowLines(Pass):
 
     name = "attn-window-lines"
     summary = "NVIDIA GPUs and CPUs: windows along a dim are copied by lines"
-    why = "IREE reads windows that lie across what they are of element by element"
+    why = "IREE reads windows element by element"
     backends = ("cuda", "llvm-cpu")
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
