@@ -44,7 +44,7 @@ class RepairImports(PassFamily):
 class FoldViews(PassFamily):
     name = "attn-fold-views"
     summary = "reshapes and repeats in forms that IREE folds"
-    parts = ("attn-match-reshapes", "attn-cut-groups", "attn-join-repeats")
+    parts = ("attn-match-reshapes", "attn-cut-groups", "attn-join-repeats", "attn-window-lines")
 
 
 class Parallelize(PassFamily):
@@ -65,6 +65,7 @@ class PlainProducts(PassFamily):
     name = "attn-plain-products"
     summary = "convolutions and products of experts as plain products"
     parts = (
+        "attn-spread-images",
         "attn-conv-products",
         "attn-channels-last",
         "attn-degenerate-loops",

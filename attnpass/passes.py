@@ -160,6 +160,7 @@ REGISTRY: dict[str, str] = {
     "attn-split-k": "attnpass.split_k.split_k:SplitK",
     "attn-split-products": "attnpass.forms.split_products:SplitProducts",
     "attn-split-sums": "attnpass.gpu.split_sums:SplitSums",
+    "attn-spread-images": "attnpass.forms.spread_images:SpreadImages",
     "attn-stopping-loops": "attnpass.repair.stopping_loops:StoppingLoops",
     "attn-store-crossed": "attnpass.repair.store_crossed:StoreCrossed",
     "attn-store-gathers": "attnpass.repair.store_gathers:StoreGathers",
@@ -185,6 +186,7 @@ REGISTRY: dict[str, str] = {
     "attn-wide-bytes": "attnpass.repair.wide_bytes:WideBytes",
     "attn-wide-imports": "attnpass.repair.wide_imports:WideImports",
     "attn-widen": "attnpass.gpu.widen:Widen",
+    "attn-window-lines": "attnpass.forms.window_lines:WindowLines",
 }
 
 # Names that passes had, for one release, and what they are called now.

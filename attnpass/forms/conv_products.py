@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
@@ -14,19 +14,19 @@ from ..ir import (
     Builder,
     Refusal,
     Size,
-    body_names,
     defining_op,
     element_bytes,
     element_number,
     element_type,
     element_type_name,
     erase,
+    erase_unused,
     has_one_use,
-    is_elementwise,
     maps,
     module_of,
     ranked_shape,
     sizes_of,
+    static_size,
     users,
 )
 from ..ir.limits import ASSUMED_EXTENT
@@ -36,7 +36,6 @@ from ..machines.cpu.window_tiles import FEW_CHANNELS, STEPS, window_tiles
 from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
 from ..passes import OpPass
 from . import windows
-from .spread_images import gather_pixels, read_spread
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 # On CPUs alone.
@@ -59,8 +58,8 @@ class ConvProducts(OpPass):
         result = patches * weights + bias                           a product of rows
 
     A kernel of one pixel needs no copy, one whose patches do not overlap (the first layer of ViT)
-    only another order. A transposed one whose steps are its kernel is a product of pixels, whose
-    results lie apart. Those of groups have a product for each, where a GB holds the patches. Of a
+    only another order. One whose results are shuffled (`attn-spread-images`) has lines of channels
+    moved, then turned. Those of groups have a product for each, where a GB holds the patches. Of a
     depthwise convolution, and on CUDA of a pool, each result is made of its few taps in one
     elementwise loop (`windows.py`), which reads the image where it lies, without a padded copy; of
     sizes that are unknown, channels last.
@@ -74,8 +73,7 @@ class ConvProducts(OpPass):
     On CPUs, of any float type, where lines fill no vectors (others have loops that read the image
     where it lies, `attn-vectorize-windows`): 2 to 13 times as fast as IREE's (one thread of a Zen
     3, f32, 3 x 3 of 512 channels, 7 x 7: 54 -> 4.1 ms). Few channels and few multiplications are
-    left. Images of known sizes that are spread over zeros (transposed convolutions) are read as
-    they are.
+    left.
     """
 
     name = "attn-conv-products"
@@ -100,20 +98,14 @@ class ConvProducts(OpPass):
             return f"makes each element of its {math.prod(found.kernel)} taps"
         if op.name in windows.POOLS:
             return ""
-        spread = read_spread(op) if _on_cpu(op) and op.name != windows.DEPTHWISE else None
-        if spread is not None:
-            op = gather_pixels(op, *spread)
         conv = _read(op)
-        if conv is not None and spread is None and _has_loops(op):
+        if conv is not None and conv.shuffle is None and _has_loops(op):
             return _stored(op)
         if conv is None:
-            return "" if spread is None else "reads its image without the zeros between"
+            return ""
         images = ranked_shape(conv.image)[0] or 1
         if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
             return ""
-        if (source := _spread(op)) is not None:
-            _replace(conv, _apart(conv, source))
-            return "is a product of pixels with its weights, whose results lie apart"
         if op.name != windows.DEPTHWISE:
             _replace(conv, _product(conv))
             return "is a product of patches with its weights"
@@ -150,6 +142,18 @@ class _Convolution:
         return sizes_of(self.op.results[0])[2:]
 
     @property
+    def shuffle(self) -> ir.Operation | None:
+        """The transpose of parts of its channels between pixels (`attn-spread-images`)."""
+        readers = users(self.last.results[0])
+        if len(readers) != 1 or readers[0].name != "tensor.expand_shape":
+            return None
+        turns = users(readers[0].results[0])
+        if len(turns) != 1 or turns[0].name != "linalg.transpose":
+            return None
+        joins = [op.name for op in users(turns[0].results[0])]
+        return turns[0] if joins == ["tensor.collapse_shape"] else None
+
+    @property
     def f32(self) -> ir.Type:
         return ir.F32Type.get(self.op.context)
 
@@ -178,9 +182,7 @@ def _read(op: ir.Operation) -> _Convolution | None:
     steps, gaps = (
         tuple(ir.DenseIntElementsAttr(op.attributes[name])) for name in ("strides", "dilations")
     )
-    build, readers = Builder(op), users(op.results[0])
-    rounds = len(readers) == 1 and _is_rounding(readers[0])
-    last = readers[0] if rounds else op
+    build, last = Builder(op), windows.rounding_behind(op) or op
     found = _Convolution(op, build, kernel, steps, gaps, bias, last)
     return found if not _on_cpu(op) or _pays_on_cpu(found) else None
 
@@ -204,6 +206,10 @@ def _pays_on_cpu(conv: _Convolution) -> bool:
     channels, *taps = (size or 1 for size in ranked_shape(conv.weights))
     cells = [size if isinstance(size, int) else ASSUMED_EXTENT for size in conv.result]
     work = channels * math.prod((*cells, *taps))
+    shuffle = conv.shuffle
+    if shuffle is not None:
+        # Lines of what is moved.
+        channels = static_size(sizes_of(shuffle.results[0])[1])
     return 2 * channels >= _LANES and work >= _LEAST_WORK and _patch_bytes(conv) <= _MOST_BYTES
 
 
@@ -216,8 +222,6 @@ def _has_tiles(conv: _Convolution) -> bool:
     if target is not None and target.arch.startswith("sm_90"):
         return True
     count, *depth = (size or 1 for size in ranked_shape(conv.weights))
-    if _spread(conv.op) is not None:
-        count, depth = math.prod((count, *depth[1:])), depth[:1]
     return count % LEAST_SIDE == 0 and math.prod(depth) % LEAST_DEPTH == 0
 
 
@@ -273,21 +277,38 @@ def _below_pads(value: ir.Value) -> ir.Value:
     return value
 
 
-def _is_rounding(op: ir.Operation) -> bool:
-    if not is_elementwise(op) or body_names(op) != ["arith.truncf", "linalg.yield"]:
-        return False
-    positions = maps.positions(op)
-    return positions is not None and all(one == tuple(range(len(one))) for one in positions)
-
-
 def _replace(conv: _Convolution, made: ir.Value) -> None:
     """Gives the readers what was made with channels last, of the type that they want."""
     rank = len(sizes_of(made))
+    if (shuffle := conv.shuffle) is not None:
+        _shuffle(conv, made, shuffle)
+        return
     back = conv.build.transpose(made, [0, rank - 1, *range(1, rank - 1)])
     result = conv.last.results[0]
     result.replace_all_uses_with(conv.build.cast(back, sizes_of(result)))
     if conv.last != conv.op:
         erase(conv.last)
+
+
+def _shuffle(conv: _Convolution, made: ir.Value, shuffle: ir.Operation) -> None:
+    """Gives a shuffle's readers what was made with channels last, (b, q..., r... f): lines of
+    channels are moved to where their pixels are, then tiles are turned. Both at once are
+    neither."""
+    build, split = conv.build, sizes_of(shuffle.operands[0])
+    sizes, dims = sizes_of(made), len(conv.kernel)
+    parts = build.split_dims(made, [*([size] for size in sizes[:-1]), [*split[1 : 2 + dims]]])
+    pairs = [(1 + dim, 1 + dims + dim) for dim in range(dims)]
+    lines = build.transpose(parts, [0, *itertools.chain(*pairs), 2 * dims + 1])
+    groups = [[0], *([1 + 2 * dim, 2 + 2 * dim] for dim in range(dims)), [1 + 2 * dims]]
+    lines = compute_barrier(build, build.collapse(lines, groups))
+    turned = build.transpose(lines, [0, dims + 1, *range(1, dims + 1)])
+    (joined,) = users(shuffle.results[0])
+    result = joined.results[0]
+    result.replace_all_uses_with(build.cast(turned, sizes_of(result)))
+    parted = defining_op(shuffle.operands[0])
+    assert parted is not None, "shuffle has seen it"
+    rounds = [conv.last] if conv.last != conv.op else []
+    erase_unused([joined, shuffle, parted, *rounds])
 
 
 def _last_channels(conv: _Convolution) -> ir.Value:
@@ -332,9 +353,14 @@ def _product(conv: _Convolution) -> ir.Value:
     depth = list(range(dims + 1, len(sizes_of(patches))))
     rows = compute_barrier(build, build.collapse(patches, [lead, depth]))
     weights = build.collapse(weights, groups)
+    if conv.shuffle is not None:
+        # What is shuffled is a product of its own: of weights by index `attn-split-products` would
+        # make one of many dims.
+        weights = compute_barrier(build, weights)
     made = _multiplied(conv, rows, weights, count)
     wide = element_type(conv.image) == conv.f32
-    if not _are_columns(conv.result) if _on_cpu(conv.op) else wide:
+    stored = not _are_columns(conv.result) if _on_cpu(conv.op) else wide
+    if stored or conv.shuffle is not None:
         # On CUDA tiles of f32 are for results that lie as products make them.
         made = compute_barrier(build, made)
     return build.expand(made, [lead, [dims + 1]], [sizes[0], *conv.result, count])
@@ -345,53 +371,6 @@ def _are_columns(pixels: Sequence[Size]) -> bool:
     the transposed result: a CPU's loops want whole vectors of these."""
     known = [size for size in pixels if isinstance(size, int)]
     return len(known) == len(pixels) and math.prod(known) % _LANES == 0
-
-
-def _spread(op: ir.Operation) -> ir.Value | None:
-    """What a convolution spreads over zeros, if each result reads one pixel of it: a transposed
-    convolution whose steps are its kernel. None for others, and for an unknown batch."""
-    found = read_spread(op) if op.name in _CONVOLUTIONS else None
-    if found is None or ranked_shape(found[0])[0] is None:
-        return None
-    image, dims = found
-    return image if all(dim.is_apart for dim in dims) else None
-
-
-def _apart(conv: _Convolution, source: ir.Value) -> ir.Value:
-    """A convolution of what is spread over zeros, channels last: the result at y = q * step + r is
-    the pixel q times the weights of tap step - 1 - r."""
-    build, dims, sizes = conv.build, len(conv.kernel), sizes_of(source)
-    count, channels = sizes_of(conv.weights)[:2]
-    assert isinstance(count, int)
-    order = [0, *range(2, dims + 2), 1]
-    rows = build.collapse(
-        compute_barrier(build, build.transpose(source, order)),
-        [list(range(dims + 1)), [dims + 1]],
-    )
-
-    def weight(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
-        *rest, of, channel = map(inner.loop_index, range(dims + 2))
-        taps = [
-            inner.subi(inner.constant_index(size - 1), at)
-            for size, at in zip(conv.kernel, rest, strict=True)
-        ]
-        return inner.extract(conv.weights, [of, channel, *taps])
-
-    kind = element_type(conv.weights)
-    weights = build.computed([*conv.kernel, count, channels], kind, weight)
-    columns = build.collapse(compute_barrier(build, weights), [list(range(dims + 1)), [dims + 1]])
-    parts = math.prod(conv.kernel)
-    if conv.bias is not None:
-        spread = build.computed([parts, count], conv.f32, lambda _, x: x[0], (conv.bias, (1,)))
-        conv = replace(conv, bias=build.collapse(spread, [[0, 1]]))
-    made = compute_barrier(build, _multiplied(conv, rows, columns, count * parts))
-    groups = [list(range(dims + 1)), list(range(dims + 1, 2 * dims + 2))]
-    made = build.expand(made, groups, [sizes[0], *sizes[2:], *conv.kernel, count])
-    pairs = [(1 + dim, 1 + dims + dim) for dim in range(dims)]
-    made = build.transpose(made, [0, *itertools.chain(*pairs), 2 * dims + 1])
-    lines = [[1 + 2 * dim, 2 + 2 * dim] for dim in range(dims)]
-    # Apart from the transpose behind it: this copies lines, that turns tiles; both at once neither.
-    return compute_barrier(build, build.collapse(made, [[0], *lines, [1 + 2 * dims]]))
 
 
 def _grouped(op: ir.Operation) -> bool:

@@ -154,6 +154,14 @@ def end_of(op: ir.Operation) -> ir.Operation:
     return op
 
 
+def rounding_behind(op: ir.Operation) -> ir.Operation | None:
+    """The only reader of what an op makes, if all that it does is to cast to fewer bits."""
+    readers = users(op.results[0])
+    if len(readers) != 1 or not _is_of_one(readers[0]):
+        return None
+    return readers[0] if body_names(readers[0]) == ["arith.truncf", "linalg.yield"] else None
+
+
 def bias_of(start: ir.Value) -> ir.Value | None:
     """The numbers of channels that what a convolution begins with repeats."""
     op = defining_op(start)

@@ -33,6 +33,13 @@ class Builder(ScalarBuilder):
         fill_builtin_region(op)
         return op.results[0]
 
+    def broadcast(self, value: ir.Value, init: ir.Value, dims: Sequence[int]) -> ir.Value:
+        """`linalg.broadcast` to the shape of `init`, along its `dims`."""
+        attributes = {"dimensions": self.integers(*dims)}
+        op = self.create("linalg.broadcast", [init.type], [value, init], attributes, regions=1)
+        fill_builtin_region(op)
+        return op.results[0]
+
     def fill(self, scalar: ir.Value, init: ir.Value) -> ir.Value:
         attributes = {"operandSegmentSizes": self.segments(1, 1)}
         op = self.create("linalg.fill", [init.type], [scalar, init], attributes, regions=1)

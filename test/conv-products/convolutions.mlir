@@ -200,23 +200,4 @@ func.func @few_channels(%image: tensor<1x64x4098xf32>, %three: tensor<3x64x3xf32
   %p = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%spread, %w : tensor<1x64x4098xf32>, tensor<16x64x3xf32>) outs(%k : tensor<1x16x4096xf32>) -> tensor<1x16x4096xf32>
   return %r, %q, %p : tensor<1x3x4096xf32>, tensor<1x16x4xf32>, tensor<1x16x4096xf32>
 }
-
-// Of a transposed convolution each result reads two of the three taps, and none of the zeros.
-// CHECK-LABEL: func.func @spread(
-// CHECK: %[[PAD:.*]] = tensor.pad %arg0 low[0, 0, 0] high[0, 0, 1]
-// CHECK: %[[TAPS:.*]] = tensor.pad %arg1 low[0, 0, 0] high[0, 0, 1]
-// CHECK: tensor.extract %[[TAPS]]
-// CHECK: %[[W:.*]] = tensor.collapse_shape %{{.*}} : tensor<32x2x16x2xf32> into tensor<64x16x2xf32>
-// CHECK: %[[R:.*]] = linalg.conv_1d_ncw_fcw {{.*}} ins(%[[PAD]], %[[W]] : tensor<?x16x5xf32>, tensor<64x16x2xf32>)
-// CHECK: linalg.transpose ins(%{{.*}} : tensor<?x32x2x4xf32>) {{.*}} permutation = [0, 1, 3, 2]
-// CHECK: tensor.extract_slice %{{.*}}[0, 0, 0] [%{{.*}}, 32, 7] [1, 1, 1]
-// CHECK-NOT: tensor.insert_slice
-func.func @spread(%image: tensor<?x16x4xf32>, %w: tensor<32x16x3xf32>, %z: tensor<?x16x9xf32>, %s: tensor<?x32x7xf32>, %n: index) -> tensor<?x32x7xf32> {
-  %zero = arith.constant 0.0 : f32
-  %zeros = linalg.fill ins(%zero : f32) outs(%z : tensor<?x16x9xf32>) -> tensor<?x16x9xf32>
-  %spread = tensor.insert_slice %image into %zeros[0, 0, 1] [%n, 16, 4] [1, 1, 2] : tensor<?x16x4xf32> into tensor<?x16x9xf32>
-  %start = linalg.fill ins(%zero : f32) outs(%s : tensor<?x32x7xf32>) -> tensor<?x32x7xf32>
-  %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%spread, %w : tensor<?x16x9xf32>, tensor<32x16x3xf32>) outs(%start : tensor<?x32x7xf32>) -> tensor<?x32x7xf32>
-  return %r : tensor<?x32x7xf32>
-}
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -144,6 +144,52 @@ def _index_reduce(
     return x.scatter_reduce(dim % x.dim(), places, new, reduce, include_self=include_self)
 
 
+def _strided(
+    x: torch.Tensor, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+) -> Any:
+    """Windows (Longformer's chunks) as such: the import takes each element by indices that stand in
+    tables as large as the result, one for each dim."""
+    if storage_offset or not all(isinstance(n, int) for n in (*x.shape, *size, *stride)):
+        return NotImplemented
+    order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+    lying = x.permute(order)
+    if not lying.is_contiguous() or x.storage_offset() or 0 in size:
+        return NotImplemented
+    dims = _joined_dims(size, stride)
+    whole, outer = lying.reshape(-1), list[int]()
+    # Windows lie in the parts of dims before them.
+    while len(dims) > 2 and _reach(dims[1:]) <= dims[0][1]:
+        (count, step), *dims = dims
+        if count * step > whole.shape[-1]:
+            return NotImplemented
+        whole = whole[..., : count * step].reshape(*outer, count, step)
+        outer.append(count)
+    if len(dims) > 2 or dims[-1][1] != 1 or _reach(dims) > whole.shape[-1]:
+        return NotImplemented
+    last = dims[-1][0]
+    if len(dims) == 1:
+        return whole[..., :last].reshape(*size)
+    count, step = dims[0]
+    return whole.unfold(-1, last, step).narrow(-2, 0, count).reshape(*size)
+
+
+def _joined_dims(size: Sequence[int], stride: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and strides, of dims that lie behind one another as one."""
+    found: list[tuple[int, int]] = []
+    for count, step in zip(size, stride, strict=True):
+        if count == 1:
+            continue
+        if found and found[-1][1] == count * step:
+            count *= found.pop()[0]
+        found.append((count, step))
+    return found or [(1, 1)]
+
+
+def _reach(dims: Sequence[tuple[int, int]]) -> int:
+    """How many elements lie from the first to the last."""
+    return 1 + sum((count - 1) * step for count, step in dims)
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
@@ -151,6 +197,7 @@ RECIPES: dict[Any, Callable[..., Any]] = {
     aten.masked_select.default: _masked_select,
     aten.masked_scatter.default: _masked_scatter,
     aten.nonzero_numpy.default: lambda x: torch.nonzero(x).unbind(1),
+    aten.as_strided.default: _strided,
     aten.as_strided_scatter.default: _strided_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,
 }

@@ -118,7 +118,7 @@ def _check(program: str, inputs: list[Any], wanted: Any, gone: str = "conv_") ->
     context = ir.Context()
     context.load_all_available_dialects()
     module = ir.Module.parse(CUDA + "{" + program + "}", context)
-    attnpass.run(module, "attn-conv-products")
+    attnpass.run(module, "attn-spread-images,attn-conv-products")
     assert not any(name in str(module) for name in ("conv_", "pooling_", gone))
     del module.operation.attributes["hal.device.targets"]
     binary = compile_str(str(module), extra_args=[*CPU])
