@@ -1,5 +1,5 @@
 """attn-degenerate-loops: windows that stand at one place read the whole of their image, nothing is
-added up over a dim of size 0, and nothing is read backwards."""
+added up over a dim of size 0 or written by no index, and nothing is read backwards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ..ir import Builder, element_type, maps_of, ranked_shape, sizes_of
 from ..ir.maps import loop_factors, loop_terms, sum_of_loops
 from ..passes import OpPass
 
+_SCATTER = "iree_linalg_ext.scatter"
+
 
 class DegenerateLoops(OpPass):
     """Cuts off what a convolution or pooling does not read of a dim in which its window stands at
@@ -21,7 +23,8 @@ class DegenerateLoops(OpPass):
     not compile. Dims known only at run time stay.
 
     An op that adds up over a dim of size 0 (a product of 4 x 0 by 0 x 6) is what it adds to: of
-    products and sums of several results IREE divides by that size, and crashes.
+    products and sums of several results IREE divides by that size, and crashes. So it does by the
+    number of updates of a scatter that writes none.
 
     What an op reads from the last element to the first (`affine_map<(i) -> (-i + 7)>`), of dims of
     known size, is turned before: IREE crashes where it looks for a convolution, and says of tiles
@@ -36,9 +39,14 @@ class DegenerateLoops(OpPass):
     )
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name.startswith("linalg.") and len(op.results) > 0
+        return (op.name.startswith("linalg.") or op.name == _SCATTER) and len(op.results) > 0
 
     def change(self, op: ir.Operation) -> str:
+        if op.name == _SCATTER:
+            if 0 not in ranked_shape(op.operands[0]):
+                return ""
+            op.results[0].replace_all_uses_with(op.operands[len(op.operands) - 1])
+            return "is what it writes to: it writes nothing"
         factors = [loop_factors(one) for one in maps_of(op)]
         if not factors:
             return ""

@@ -14,6 +14,14 @@ from ..passes import OpPass
 _READ = "torch.aten.index.Tensor"
 _WRITES = ("torch.aten.index_put", "torch.aten._index_put_impl")
 _WRITES_ONE = "torch.aten.select_scatter"
+# Writes of elements by an index each, the operand _ELEMENTS.
+_WRITES_ELEMENTS = tuple(
+    f"torch.aten.{name}"
+    for name in (
+        *("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce"),
+        *("scatter_add", "scatter_reduce.two"),
+    )
+)
 # What the import has no name for, and of those that write whether they add.
 _UNNAMED = "torch.operator"
 _WRITES_ROWS = {"torch.aten.index_copy": False, "torch.aten.index_add": True}
@@ -22,6 +30,7 @@ _BELOW = "torch.aten.lt.Scalar"
 _TENSOR, _INDICES = 0, 1
 # Of a write at one place of a dim.
 _DIM, _PLACE = 2, 3
+_ELEMENTS = 2
 # Ops whose last result has places of elements.
 _PLACES = tuple(
     f"torch.aten.{name}"
@@ -38,15 +47,16 @@ class PlainIndices(OpPass):
     A negative position, which PyTorch counts from the end, it takes as it is: other rows change,
     or memory that is not the tensor's. A write at the last place, -1, of a dim (`x[-1] = new`) it
     takes for one of what stands between -1 and 0, and writes nothing. It has no name for
-    `index_copy`, as static caches are written, and `index_add`, which are writes, too. Works on the
-    torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of which
-    addresses several dims.
+    `index_copy`, as static caches are written, and `index_add`, which are writes, too. It divides
+    by the number of indices, and crashes where a write has none: that is what it writes to. Works
+    on the torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of
+    which addresses several dims.
     """
 
     name = "attn-plain-indices"
     summary = "PyTorch's reads and writes by index are imported right"
     why = "the import takes negative positions as they are, and has no program for some indices"
-    ops = (_READ, *_WRITES, _WRITES_ONE, _UNNAMED)
+    ops = (_READ, *_WRITES, _WRITES_ONE, *_WRITES_ELEMENTS, _UNNAMED)
     phase = "start"
     mends = "writes by negative positions change other rows"
 
@@ -57,17 +67,31 @@ class PlainIndices(OpPass):
             return _from_start(op)
         if op.name == _UNNAMED:
             return _as_write(op)
+        if op.name in _WRITES_ELEMENTS:
+            return _unwritten(op, [op.operands[_ELEMENTS]])
         made = defining_op(op.operands[_INDICES])
         if made is None or made.name != _LIST or not torch_element(op.operands[_TENSOR].type):
             return ""
         old = list(made.operands)
         if any(torch_element(index.type) == "i1" for index in old):
             return ""
+        if op.name in _WRITES and (reason := _unwritten(op, old)):
+            return reason
         new, reasons = _plain(op, old)
         if reasons:
             kind = made.results[0].type
             op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
         return "; ".join(reasons)
+
+
+def _unwritten(op: ir.Operation, indices: Sequence[ir.Value]) -> str:
+    """Has a write by indices of which there are none be what it writes to."""
+    tensor = op.operands[_TENSOR]
+    given = [torch_shape(index.type) for index in indices if torch_element(index.type)]
+    if not any(0 in shape for shape in given) or op.results[0].type != tensor.type:
+        return ""
+    op.results[0].replace_all_uses_with(tensor)
+    return "is what it writes to: it has no index"
 
 
 def _as_write(op: ir.Operation) -> str:
@@ -82,6 +106,8 @@ def _as_write(op: ir.Operation) -> str:
         return ""
     if not torch_element(index.type) or not torch_element(new.type):
         return ""
+    if reason := _unwritten(op, [index]):
+        return reason
     build = _Build(op)
     for number in factor:
         if constant_number(number) != 1:

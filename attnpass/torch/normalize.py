@@ -58,6 +58,7 @@ def normalize(program: ExportedProgram) -> ExportedProgram:
     4. Unsigned bytes are computed with in 32 bits.
     5. Loops carry all that they read.
     6. Sizes that torch has found out to be one number are that number.
+    7. What has no elements is computed of nothing.
     """
     for graph in graphs_of(program.graph_module):
         _normalize(graph)
@@ -70,6 +71,7 @@ def _normalize(graph: torch.fx.Graph) -> None:
     """`normalize` of one graph: a program's, or that of a loop or a branch."""
     for node in list(graph.nodes):
         _say_sizes(node)
+        _leave_empty(node)
         if node.target in _SCATTERS:
             node.update_arg(1, node.args[1] % max(node.meta["val"].dim(), 1))
         elif node.target in _ARITHMETIC:
@@ -101,6 +103,18 @@ def _say_sizes(node: torch.fx.Node) -> None:
 
     if "val" in node.meta:
         node.meta["val"] = pytree.tree_map_only(torch.Tensor, said, node.meta["val"])
+
+
+def _leave_empty(node: torch.fx.Node) -> None:
+    """A tensor of known sizes without elements is made anew: the import fails on, or makes a crash
+    of IREE of, writes by index, windows and pads of none."""
+    value = node.meta.get("val")
+    if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.is_complex():
+        return
+    sizes = list(value.shape)
+    if 0 in sizes and all(isinstance(size, int) for size in sizes):
+        node.target, node.args = aten.zeros.default, (sizes,)
+        node.kwargs = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
 
 
 def _is_known(size: int | torch.SymInt) -> bool:

@@ -106,3 +106,23 @@ func.func @both_ways(%x: tensor<5xf32>, %u: tensor<?xf32>, %start: tensor<3xf32>
   } -> tensor<3xf32>
   return %0, %1 : tensor<3xf32>, tensor<3xf32>
 }
+
+// A scatter without updates is what it writes to; one whose updates are counted at run time stays.
+
+// CHECK-LABEL: func.func @writes(
+// CHECK-SAME: %{{.*}}: tensor<0x8xf32>, %{{.*}}, %[[START:.*]]: tensor<3x8xf32>
+// CHECK: %[[SOME:.*]] = iree_linalg_ext.scatter
+// CHECK: return %[[START]], %[[SOME]]
+func.func @writes(%none: tensor<0x8xf32>, %places: tensor<0x1xi32>, %start: tensor<3x8xf32>, %some: tensor<?x8xf32>, %found: tensor<?x1xi32>) -> (tensor<3x8xf32>, tensor<3x8xf32>) {
+  %0 = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%none, %places : tensor<0x8xf32>, tensor<0x1xi32>) outs(%start : tensor<3x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<3x8xf32>
+  %1 = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%some, %found : tensor<?x8xf32>, tensor<?x1xi32>) outs(%start : tensor<3x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<3x8xf32>
+  return %0, %1 : tensor<3x8xf32>, tensor<3x8xf32>
+}

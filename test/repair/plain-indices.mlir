@@ -132,3 +132,21 @@ func.func @unranked(%x: !torch.vtensor<*,f32>, %y: !torch.vtensor<[2,3,4],f32>, 
   %3 = torch.aten.index_put %x, %list, %y, %no : !torch.vtensor<*,f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[2,3,4],f32>, !torch.bool -> !torch.vtensor<*,f32>
   return %0, %2, %3 : !torch.vtensor<*,f32>, !torch.vtensor<[2,3,4],f32>, !torch.vtensor<*,f32>
 }
+
+// A write without an index is what it writes to.
+// CHECK-LABEL: func.func @no_index(
+// CHECK-NOT: index_put
+// CHECK: %[[SOME:.*]] = torch.aten.scatter.src
+// CHECK-NOT: torch.aten.scatter
+// CHECK: return %arg0, %arg0, %arg0, %[[SOME]]
+func.func @no_index(%x: !torch.vtensor<[3,8],f32>, %none: !torch.vtensor<[0],si64>, %rows: !torch.vtensor<[0,8],f32>, %places: !torch.vtensor<[0,8],si64>, %found: !torch.vtensor<[?,8],si64>) -> (!torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>) {
+  %no = torch.constant.bool false
+  %0 = torch.constant.int 0
+  %1 = torch.constant.int 1
+  %list = torch.prim.ListConstruct %none : (!torch.vtensor<[0],si64>) -> !torch.list<optional<vtensor>>
+  %2 = torch.aten.index_put %x, %list, %rows, %no : !torch.vtensor<[3,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[0,8],f32>, !torch.bool -> !torch.vtensor<[3,8],f32>
+  %3 = torch.operator "torch.aten.index_add"(%x, %0, %none, %rows, %1) : (!torch.vtensor<[3,8],f32>, !torch.int, !torch.vtensor<[0],si64>, !torch.vtensor<[0,8],f32>, !torch.int) -> !torch.vtensor<[3,8],f32>
+  %4 = torch.aten.scatter.src %x, %0, %places, %x : !torch.vtensor<[3,8],f32>, !torch.int, !torch.vtensor<[0,8],si64>, !torch.vtensor<[3,8],f32> -> !torch.vtensor<[3,8],f32>
+  %5 = torch.aten.scatter.src %x, %0, %found, %x : !torch.vtensor<[3,8],f32>, !torch.int, !torch.vtensor<[?,8],si64>, !torch.vtensor<[3,8],f32> -> !torch.vtensor<[3,8],f32>
+  return %2, %3, %4, %5 : !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>
+}

@@ -9,6 +9,9 @@ import torch
 
 aten = torch.ops.aten
 
+# So many pairs of a place and an index are compared, not more.
+_MOST_COMPARED = 1 << 20
+
 
 def _index(x: Any, indices: Any) -> Any:
     """By conditions: IREE 3.13's import of these does not end. A single one is an index of the dims
@@ -190,7 +193,30 @@ def _reach(dims: Sequence[tuple[int, int]]) -> int:
     return 1 + sum((count - 1) * step for count, step in dims)
 
 
+def _filled(x: Any, dim: int, index: Any, value: Any) -> Any:
+    """A choice of a number by place; torch makes a write of it, and a copy in the order of `x`."""
+    size = x.shape[dim] if x.dim() else 0
+    known = all(isinstance(count, int) for count in (size, index.numel()))
+    if not x.dim() or x.is_complex() or (known and size * index.numel() > _MOST_COMPARED):
+        return NotImplemented
+    place = torch.where(index < 0, index + size, index).reshape(-1)
+    found = (torch.arange(size, device=x.device)[:, None] == place).any(-1)
+    found = found.reshape([-1 if each == dim % x.dim() else 1 for each in range(x.dim())])
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    return torch.where(found, value.to(x.dtype), x)
+
+
+def _scatter_number(x: Any, dim: int, index: Any, value: Any, *, reduce: str) -> Any:
+    source = torch.full_like(index, value, dtype=x.dtype)
+    name = {"add": "sum", "multiply": "prod"}[reduce]
+    return torch.scatter_reduce(x, dim, index, source, name)
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.index_fill.int_Scalar: _filled,
+    aten.index_fill.int_Tensor: _filled,
+    aten.scatter.value_reduce: _scatter_number,
     aten.index.Tensor: _index,
     aten.index_put.default: _index_put,
     aten.index_reduce.default: _index_reduce,

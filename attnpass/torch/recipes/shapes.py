@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,30 @@ def of_number(op: Any, otherwise: Callable[..., Any] | None = None) -> Callable[
     return made
 
 
+def _in_order_of(x: Any, stride: Any) -> Any:
+    """A copy whose dims lie in the order that strides say: torch's own decompositions end in it."""
+    if not all(isinstance(step, int) for step in stride):
+        return x.clone()
+    order = sorted(range(x.dim()), key=lambda dim: -stride[dim])
+    back = sorted(range(x.dim()), key=order.__getitem__)
+    return x.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
+def _of_nothing(op: Any) -> Callable[..., Any]:
+    """A variance or deviation, which is NaN of no elements, and 0 in the import; of a tensor
+    without dims as `of_number`."""
+
+    def made(
+        x: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **named: Any
+    ) -> Any:
+        dims = [*dim] if dim else [*range(x.dim())]
+        if 0 not in [x.shape[each] for each in dims]:
+            return NotImplemented
+        return x.sum(dims, keepdim=keepdim) + math.nan
+
+    return of_number(op, made)
+
+
 # Views of which torch has a copy, too (`torch.expand_copy`).
 _VIEWS = (
     *("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select"),
@@ -92,6 +117,7 @@ def _copied(view: Any) -> Callable[..., Any]:
 
 RECIPES: dict[Any, Callable[..., Any]] = {
     aten.squeeze.dims: _squeezed,
+    torch.ops.prims.copy_strided.default: _in_order_of,
     aten.split_with_sizes.default: _split_with_sizes,
     aten.roll.default: _roll,
     aten.pad.default: _pad,
@@ -106,7 +132,8 @@ RECIPES: dict[Any, Callable[..., Any]] = {
         for op in (
             *(aten.softmax.int, aten._softmax.default, aten.log_softmax.int),
             *(aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default),
-            *(aten.argmax.default, aten.argmin.default, aten.var.correction),
+            *(aten.argmax.default, aten.argmin.default),
         )
     },
+    **{op: _of_nothing(op) for of in (aten.var, aten.std) for op in (of.correction, of.dim)},
 }

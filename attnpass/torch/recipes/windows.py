@@ -27,7 +27,8 @@ def _fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: A
 
 
 def _folded(x: Any, sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
-    """Windows of a dim, the last of `x`, added where they lie (`istft`)."""
+    """Windows of a dim, the last of `x`, added where they lie (`istft`, writes to an unfolding)."""
+    dim %= len(sizes)
     x = x.movedim(dim, -1)
     count = (x.shape[-1] - 1) * step + size
     blocks = x.reshape(-1, size, x.shape[-1])

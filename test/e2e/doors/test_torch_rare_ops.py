@@ -161,3 +161,71 @@ class Chosen(torch.nn.Module):
 
 def test_chosen_rows_are_put_back() -> None:
     _compare(Chosen(), torch.randn(6, 3), torch.randn(6, 3))
+
+
+class NoElements(torch.nn.Module):
+    """What has no elements, is made of none, or writes none."""
+
+    def forward(self, x, none):
+        no_places, written = torch.zeros(0, dtype=torch.int64), none.clone()
+        written[..., 0], few = 1.0, x[:, :0]
+        return (
+            *(written, none.index_copy(2, torch.tensor([0, 1]), none[..., :2])),
+            *(none.unfold(2, 2, 1), none.sort(-1)[0], F.pad(none, (1, 1), mode="circular")),
+            *(none.var(0), none.std(), none.sum(0), none.prod(0), none.softmax(-1)),
+            *(x.index_put((no_places,), x[:0]), x.index_add(0, no_places, x[:0])),
+            *(x.scatter(0, no_places.reshape(0, 1, 1), x), torch.cat([x[:0], x])),
+            F.scaled_dot_product_attention(x, few, few),
+        )
+
+
+def test_tensors_without_elements() -> None:
+    _compare(NoElements(), torch.randn(3, 4, 8), torch.zeros(0, 4, 8))
+
+
+class Steps(torch.nn.Module):
+    """Writes by index that reduce, fill or go to an unfolding; triangular systems."""
+
+    def forward(self, x, i, places):
+        apart, rows = x.clone(), x.clone()
+        apart.unfold(-1, 2, 2)[..., 0].mul_(3.0)
+        rows.unfold(-2, 2, 2).add_(x.unfold(1, 2, 2))
+        a = x[:, :, :4] + 3 * torch.eye(4, dtype=x.dtype)
+        return (
+            *(apart, rows, x.mT.index_fill(-1, i - 2, 5.0), x.index_fill(2, i, x.sum())),
+            *(
+                x.index_reduce(1, i, x[:, :3], name, include_self=bool(own))
+                for name, own in zip(("prod", "mean", "amax", "amin"), (1, 0, 0, 1), strict=True)
+            ),
+            *(x.scatter(1, places, 2.0, reduce=name) for name in ("add", "multiply")),
+            torch.linalg.solve_triangular(a, x, upper=False),
+        )
+
+
+def test_steps_of_writes_and_systems() -> None:
+    _compare(
+        Steps(),
+        *(torch.randn(3, 4, 8), torch.tensor([1, 0, 1]), torch.randint(0, 4, (3, 4, 8))),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_triangular_systems(count: int) -> None:
+    """What their solutions are made of, as torch runs it; the other half is not read."""
+    aten = torch.ops.aten
+    a = torch.randn(3, count, count, dtype=torch.float64) + 3 * torch.eye(count)
+    b = torch.randn(2, 3, count, 4, dtype=torch.float64)
+    for upper in (True, False):
+        half = torch.where(torch.ones_like(a).tril(-1) != 0, math.nan, a)
+        half = half if upper else half.mT
+        for unit in (True, False):
+            options = {"upper": upper, "unitriangular": unit}
+            calls = [(half, b, {"left": True}), (half, b.mT, {"left": False})]
+            for *args, side in calls:
+                found = RECIPES[aten.linalg_solve_triangular.default](*args, **options, **side)
+                wanted = torch.linalg.solve_triangular(*args, **options, **side)
+                torch.testing.assert_close(found, wanted)
+            found = RECIPES[aten.triangular_solve.default](b[0], half, upper, True, unit)[0]
+            torch.testing.assert_close(
+                found, torch.triangular_solve(b[0], half, upper, True, unit)[0]
+            )
