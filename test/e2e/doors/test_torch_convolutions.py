@@ -206,3 +206,55 @@ def test_channels_stay_last(level: str, kind: str, sizes: tuple[int, int], is_op
     bound = {"float32": 2e-6, "bfloat16": 1e-2}[kind]
     for result, right in zip(results, wanted, strict=True):
         assert rel_error(result.double().numpy(), right.numpy()) < bound
+
+
+class Resized(nn.Module):
+    """SegFormer's head: what products make of images of several sizes is resized, and joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.ModuleList(nn.Linear(count, 24) for count in (8, 12, 16))
+        self.joined, self.norm = nn.Conv2d(72, 24, 1, bias=False), nn.BatchNorm2d(24)
+
+    def forward(self, *images):
+        wanted, found = images[0].shape[2:], []
+        for image, rows in zip(images, self.rows, strict=True):
+            made = rows(image.flatten(2).transpose(1, 2)).transpose(1, 2)
+            made = made.reshape(image.shape[0], 24, *image.shape[2:])
+            found.append(nn.functional.interpolate(made, size=wanted, mode="bilinear"))
+        return torch.relu(self.norm(self.joined(torch.cat(found, 1))))
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "is_open"),
+    [
+        ("O0", "float32", False),
+        ("O2", "float32", True),
+        ("O2", "bfloat16", False),
+        ("O3", "float16", False),
+    ],
+)
+def test_resized_channels_stay_last(level: str, kind: str, is_open: bool) -> None:
+    torch.manual_seed(0)
+    dtype, report = getattr(torch, kind), Report()
+    model = Resized().eval().to(dtype)
+    sizes = ((8, 12, 10), (12, 6, 5), (16, 3, 4))
+    images = tuple(torch.randn(2, *size).to(dtype) for size in sizes)
+    lines = torch.export.Dim("lines", min=2, max=64)
+    compiled = attnpass.torch.compile(
+        model,
+        images,
+        dynamic_shapes=(({2: lines}, None, None),) if is_open else None,
+        report=report,
+        extra_args=[f"--iree-opt-level={level}"],
+    )
+    assert not report.found("fallback")
+    said = [one for one in report.found("fitted") if one.pass_name == "attn-channels-last"]
+    assert len(said) > 20
+    with torch.no_grad():
+        made, wanted = (
+            compiled(*images),
+            copy.deepcopy(model).double()(*(x.double() for x in images)),
+        )
+    bound = {"float32": 2e-6, "bfloat16": 2e-2, "float16": 2e-3}[kind]
+    assert rel_error(made.double().numpy(), wanted.numpy()) < bound
