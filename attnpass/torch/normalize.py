@@ -112,7 +112,8 @@ def _leave_empty(node: torch.fx.Node) -> None:
     if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.is_complex():
         return
     sizes = list(value.shape)
-    if 0 in sizes and all(isinstance(size, int) for size in sizes):
+    # First the kinds: to compare a size that only the data give is refused.
+    if all(isinstance(size, int) for size in sizes) and 0 in sizes:
         node.target, node.args = aten.zeros.default, (sizes,)
         node.kwargs = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
 
