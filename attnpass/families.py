@@ -44,7 +44,13 @@ class RepairImports(PassFamily):
 class FoldViews(PassFamily):
     name = "attn-fold-views"
     summary = "reshapes and repeats in forms that IREE folds"
-    parts = ("attn-match-reshapes", "attn-cut-groups", "attn-join-repeats", "attn-window-lines")
+    parts = (
+        "attn-match-reshapes",
+        "attn-cut-groups",
+        "attn-join-repeats",
+        "attn-read-repeats",
+        "attn-window-lines",
+    )
 
 
 class Parallelize(PassFamily):

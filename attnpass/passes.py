@@ -133,6 +133,7 @@ REGISTRY: dict[str, str] = {
     "attn-raise": "attnpass.raising.raise_attention:RaiseAttention",
     "attn-rank-sorts": "attnpass.forms.rank_sorts:RankSorts",
     "attn-read-codes": "attnpass.cpu.read_codes:ReadCodes",
+    "attn-read-repeats": "attnpass.forms.read_repeats:ReadRepeats",
     "attn-read-terms": "attnpass.repair.read_terms:ReadTerms",
     "attn-repair-calls": "attnpass.families:RepairCalls",
     "attn-repair-functions": "attnpass.families:RepairFunctions",
