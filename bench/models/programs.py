@@ -1,5 +1,5 @@
-"""Blocks by name (of blocks.py, others.py, pieces.py), their weights, and their programs in IREE's
-torch dialect."""
+"""Blocks by name (of blocks.py, others.py, pieces.py, kinds.py), their weights, and their programs
+in IREE's torch dialect."""
 
 # pyright: reportMissingImports=false
 
@@ -13,14 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.models import blocks, others, pieces
+from bench.models import blocks, kinds, others, pieces
 from bench.models.blocks import Tensor
+
+_MODELS = blocks.MODELS | others.MODELS | pieces.MODELS | kinds.MODELS
 
 
 def block_of(model: str, sizes: Mapping[str, Any], kind: Any, device: str) -> Any:
     """A block with memory for its weights, which has any numbers in it."""
     with torch.device("meta"):
-        block = (blocks.MODELS | others.MODELS | pieces.MODELS)[model](**sizes)
+        block = _MODELS[model](**sizes)
     return block.to(kind).to_empty(device=device).eval().requires_grad_(False)
 
 
