@@ -32,12 +32,13 @@ EVEN_IN_KERNELS = -float(153 * 2**18)
 # Added to a score, numbers from here down are themselves in f32, and so they are behind a product
 # with log2(e): rows of nothing else stay even.
 ABSORBS = -1e30
-# Precompiled kernels: scores that are added to numbers below this do not change them.
-ABSORBS_IN_KERNELS = -1e18
 # From where on numbers absorb a score that is added to them, by the type of the sum.
 ABSORBS_BY_TYPE = {"bf16": -(2.0**12), "f16": -(2.0**13), "f32": -(2.0**28)}
 # Where f32 absorbs any score.
 ABSORBS_ANY = -(2.0**50)
+# Precompiled kernels: scores that are added to numbers below this do not change them. Of those that
+# absorb any, times ln(2), none is above.
+ABSORBS_IN_KERNELS = -(2.0**48)
 
 # Powers of 2 stand for exponentials.
 LOG2_E = math.log2(math.e)

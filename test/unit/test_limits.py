@@ -22,8 +22,8 @@ def test_order() -> None:
         limits.LOG2E_LOWEST_SCORE,
         limits.LOG2E_OVERFLOWS_IN_SUMS,
         limits.ABSORBS,
-        limits.ABSORBS_IN_KERNELS,
         limits.ABSORBS_ANY,
+        limits.ABSORBS_IN_KERNELS,
         limits.HIDES_ADDED,
         limits.HIDES_IN_KERNELS,
         limits.FAR_IN_KERNELS,
@@ -61,3 +61,10 @@ def test_types(kind: str) -> None:
 def test_lowest() -> None:
     assert float(np.finfo(np.float32).min) == limits.LOWEST
     assert float(np.finfo(np.float16).min) == limits.HIDES
+
+
+def test_kernels_know_what_absorbs_any_score() -> None:
+    """Numbers of 16 bits that absorb scores become such of f32, times ln(2) in masks: kernels find
+    all of them. What f32 numbers of their size do not absorb stays a score's."""
+    assert limits.ABSORBS_ANY * math.log(2) < limits.ABSORBS_IN_KERNELS
+    assert 2**10 * limits.ABSORBS_BY_TYPE["f32"] > limits.ABSORBS_IN_KERNELS
