@@ -862,4 +862,7 @@ NOT_PROBED = {
     "attn-shared-memory": _SLOW,
     "attn-tile-dynamic": _SLOW,
     "attn-tile-products": _SLOW,
+    "attn-read-repeats": _SLOW,
+    "attn-spread-images": _SLOW,
+    "attn-window-lines": _SLOW,
 }

@@ -74,7 +74,7 @@ _BLOCK_KEY = {64: 11.7e-9, 80: 19e-9, 96: 15e-9, 128: 16e-9}
 # of keys for it, and how much longer such a tile takes under a mask; what one warp alone takes.
 _LONE_LAUNCH, _LONE_RATE = 2e-6, 4.1e12
 _LONE = {32: (0.09e-6, 0.036e-6, 2), 64: (0.15e-6, 0.056e-6, 1.5), 128: (0.3e-6, 0.11e-6, 1.4)}
-_LONE_WARP = (0.3e-6, 0.36e-6)
+_LONE_WARP = (0.3e-6, 0.5e-6)
 
 
 @dataclass(frozen=True)
