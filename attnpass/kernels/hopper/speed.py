@@ -35,6 +35,9 @@ _COMPUTE_UNITS = 132
 # What IREE's code takes for a block of rows at least (one H200: 2048 of 64 rows and keys 22.9 us,
 # 1536 of 49 under a mask 12.1).
 _IREE_BLOCK = 0.9e-6 / _COMPUTE_UNITS
+# Of heads of 64 and 128, what it takes for a block of 128 rows beside its keys, and for a key, in
+# waves (one H200: 64 heads of 400 rows and keys 18.8 us, 96 of 288 18.6, 128 of 400 and 128 58).
+_IREE_WAVE = {64: (1.1e-6, 14.7e-9), 128: (3.1e-6, 28.3e-9)}
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
@@ -119,8 +122,20 @@ def iree_seconds(work: Work) -> float:
         is_whole = work.head_dims & (work.head_dims - 1) == 0
         rate = 3.7e13 if work.head_dims > 1024 else 3e14 if is_whole else 1.5e14
         computing = max(a_key * work.keys, work.flops / rate, _IREE_BLOCK * blocks)
+        computing = max(computing, _iree_waves_seconds(work, blocks))
         return 4e-6 + computing + _iree_mask_seconds(work)
     return _iree_decode_seconds(work) + _unconfigured_seconds(work)
+
+
+def _iree_waves_seconds(work: Work, blocks: float) -> float:
+    """What IREE's code takes for blocks of rows, of which a multiprocessor computes one after the
+    other, if not all at once; of head dims for which that was measured."""
+    wave = _IREE_WAVE.get(work.head_dims // 2)
+    if wave is None or blocks <= _COMPUTE_UNITS:
+        return 0.0
+    part = blocks / _COMPUTE_UNITS
+    waves = (0.75 * math.ceil(part) + 0.25 * part) if work.known else part
+    return waves * (wave[0] + wave[1] * work.keys)
 
 
 def _iree_mask_seconds(work: Work) -> float:
