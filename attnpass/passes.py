@@ -47,6 +47,7 @@ REGISTRY: dict[str, str] = {
     "attn-compared-numbers": "attnpass.repair.compared_numbers:ComparedNumbers",
     "attn-configure": "attnpass.configure.configure:Configure",
     "attn-conv-products": "attnpass.forms.conv_products:ConvProducts",
+    "attn-count-truths": "attnpass.forms.count_truths:CountTruths",
     "attn-cut-groups": "attnpass.forms.cut_groups:CutGroups",
     "attn-cut-heads": "attnpass.gpu.fit_tiles.fit_tiles:CutHeads",
     "attn-decompose": "attnpass.forms.decompose:Decompose",

@@ -105,6 +105,13 @@ def whole_number(value: ir.Value) -> int | None:
     return number if isinstance(number, int) else None
 
 
+def constant_truth(value: ir.Value) -> bool | None:
+    """The truth that a constant is; None for all other values."""
+    op = defining_op(value)
+    attribute = known_attribute(op, "value") if op is not None else None
+    return bool(attribute.value) if isinstance(attribute, ir.BoolAttr) else None
+
+
 def splat_number(value: ir.Value) -> float | None:
     """The float that a constant, or each element of one, is; None for all other values."""
     number = constant_number(value)

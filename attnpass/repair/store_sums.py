@@ -13,6 +13,7 @@ from ..ir import (
     collect,
     defining_op,
     element_bytes,
+    element_type,
     iterator_kinds,
     maps,
     ranked_shape,
@@ -63,7 +64,9 @@ class StoreSums(Pass):
     in front of which IREE moves both, or would write its rows across (a norm of 15999 numbers, then
     channels last: a thread has a row, and takes minutes to compile). So does what a sum and others
     read of what is transposed (behind a convolution that is a product of channels last): its lanes
-    would read it across (608 us of 15).
+    would read it across (608 us of 15). So do truths that are counted, or of which all or any are
+    asked for, and what they are told by: a kernel that has these beside is none ("failed to
+    bufferize", or "to distribute", which no fallback mends).
     """
 
     name = "attn-store-sums"
@@ -181,7 +184,7 @@ def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
     if not is_for_cpus(op):
         stored = (_leaves(op) or _is_summed_both_ways(op)) and kernels.between[op]
         stored = stored or ((_is_turned(op) or _is_crossed(op)) and _ends_norm(op, kernels))
-        if stored:
+        if stored or _is_counted(op):
             return "no kernel has it beside sums"
         return "a sum would read it across" if _is_summed_across(op) else ""
     if _is_in_softmax(op, kernels):
@@ -205,6 +208,19 @@ def _is_between(op: ir.Operation, kernels: _Kernels) -> bool:
     if len(users(op.results[0])) < 2:
         return False
     return kernels.adds_up(op) and kernels.is_normed(_readers(op), op)
+
+
+def _is_counted(op: ir.Operation) -> bool:
+    """Whether a reduction of truths or whole numbers, of what an elementwise op makes as numbers of
+    another kind, or of its truths, and others read it."""
+    readers = list(_readers(op))
+    if len(readers) < 2 or not _is_elementwise(op):
+        return False
+    own = element_type(op.results[0])
+    sums = (_sum_of(reader) for reader in readers)
+    kinds = [element_type(one.results[0]) for one in sums if one is not None]
+    is_truth = isinstance(own, ir.IntegerType) and own.width == 1
+    return any(isinstance(kind, ir.IntegerType) and (is_truth or kind != own) for kind in kinds)
 
 
 def _leaves(op: ir.Operation) -> bool:
@@ -268,17 +284,18 @@ def _is_crossed(op: ir.Operation) -> bool:
 def _is_summed_across(op: ir.Operation) -> bool:
     """Whether a sum and others read what an elementwise op makes of what a transpose does."""
     readers = list(_readers(op))
-    if len(readers) < 2 or not _is_elementwise(op) or not any(map(_is_summed, readers)):
+    if len(readers) < 2 or not _is_elementwise(op) or not any(map(_sum_of, readers)):
         return False
     made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
     return any(_is_of_transpose(one) for one in made if _is_elementwise(one))
 
 
-def _is_summed(op: ir.Operation) -> bool:
-    """Whether an op sums, or what it makes is summed alone."""
+def _sum_of(op: ir.Operation) -> ir.Operation | None:
+    """The reduction that an op is, or that alone reads what it makes."""
     while _is_elementwise(op) and len(readers := list(_readers(op))) == 1:
         op = readers[0]
-    return op.name == "linalg.generic" and reduces(op) and not is_contraction(op)
+    is_sum = op.name == "linalg.generic" and reduces(op) and not is_contraction(op)
+    return op if is_sum else None
 
 
 def _is_of_transpose(op: ir.Operation) -> bool:

@@ -141,6 +141,20 @@ def _places() -> Probe:
     )
 
 
+def _truths() -> Probe:
+    x = np.random.default_rng(0).random((3, 1024)) < 0.3
+    name, error, wanted = "attn-count-truths", "failed to distribute", x.sum(1)
+    return Probe(
+        modules.TRUTHS,
+        name,
+        FAILED,
+        "interpreted",
+        inputs=[x],
+        wanted=lambda: [wanted],
+        error=error,
+    )
+
+
 def _logarithms() -> Probe:
     x = np.array((0.1, 1, 7, 1e5), np.float32)
     wanted = np.log10(x.astype(np.float64))
@@ -528,6 +542,7 @@ PROBES = {
         wanted=lambda: [np.array([-1489, -977])],
     ),
     "places of the largest on CUDA": _places(),
+    "truths counted on CUDA": _truths(),
     "places of NaN": Probe(
         modules.ARGMAX,
         "attn-arg-maxima",

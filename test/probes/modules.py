@@ -878,6 +878,22 @@ func.func @main(%x: tensor<3x512xf16>) -> tensor<3xi64> {
 }
 """
 
+# As PyTorch's `mask.sum(-1)` is imported.
+TRUTHS = """
+func.func @main(%x: tensor<3x1024xi1>) -> tensor<3xi64> {
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<3xi64>
+  %f = linalg.fill ins(%zero : i64) outs(%e : tensor<3xi64>) -> tensor<3xi64>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3x1024xi1>) outs(%f : tensor<3xi64>) {
+  ^bb0(%a: i1, %o: i64):
+    %w = arith.extui %a : i1 to i64
+    %s = arith.addi %w, %o : i64
+    linalg.yield %s : i64
+  } -> tensor<3xi64>
+  return %r : tensor<3xi64>
+}
+"""
+
 SOFTMAX_OF_F16 = """
 func.func @main(%x: tensor<4x7xf16>) -> tensor<4x7xf16> {
   %e = tensor.empty() : tensor<4x7xf16>

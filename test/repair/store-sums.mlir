@@ -601,4 +601,39 @@ func.func @crossed(%w: tensor<8x33xf32>, %zeros: tensor<8xf32>) -> tensor<33x8xf
   %t = linalg.transpose ins(%a : tensor<8x33xf32>) outs(%f : tensor<33x8xf32>) permutation = [1, 0]
   return %t : tensor<33x8xf32>
 }
+
+// The truths that are counted, and are a result; numbers that are counted as they are stay.
+// CHECK-LABEL: func.func @counted(
+// CHECK: arith.cmpf
+// CHECK: %[[STORED:.*]] = {{.*}}compute_barrier.start %{{.*}} : tensor<8x33xi1>
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]]
+// CHECK-NOT: compute_barrier
+// CHECK: return %[[STORED]]
+func.func @counted(%x: tensor<8x33xf32>, %zeros: tensor<8xi32>) -> (tensor<8x33xi1>, tensor<8xi32>, tensor<8x33xi32>, tensor<8xi32>) {
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<8x33xi1>
+  %g = tensor.empty() : tensor<8x33xi32>
+  %t = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x33xf32>) outs(%e : tensor<8x33xi1>) {
+  ^bb0(%i: f32, %o: i1):
+    %s = arith.cmpf olt, %i, %half : f32
+    linalg.yield %s : i1
+  } -> tensor<8x33xi1>
+  %r = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%t : tensor<8x33xi1>) outs(%zeros : tensor<8xi32>) {
+  ^bb0(%i: i1, %o: i32):
+    %n = arith.extui %i : i1 to i32
+    %s = arith.addi %n, %o : i32
+    linalg.yield %s : i32
+  } -> tensor<8xi32>
+  %w = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x33xf32>) outs(%g : tensor<8x33xi32>) {
+  ^bb0(%i: f32, %o: i32):
+    %s = arith.fptosi %i : f32 to i32
+    linalg.yield %s : i32
+  } -> tensor<8x33xi32>
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%w : tensor<8x33xi32>) outs(%zeros : tensor<8xi32>) {
+  ^bb0(%i: i32, %o: i32):
+    %s = arith.maxsi %i, %o : i32
+    linalg.yield %s : i32
+  } -> tensor<8xi32>
+  return %t, %r, %w, %m : tensor<8x33xi1>, tensor<8xi32>, tensor<8x33xi32>, tensor<8xi32>
+}
 }

@@ -35,9 +35,9 @@ _COMPUTE_UNITS = 132
 # What IREE's code takes for a block of rows at least (one H200: 2048 of 64 rows and keys 22.9 us,
 # 1536 of 49 under a mask 12.1).
 _IREE_BLOCK = 0.9e-6 / _COMPUTE_UNITS
-# Of heads of 64 and 128, what it takes for a block of 128 rows beside its keys, and for a key, in
-# waves (one H200: 64 heads of 400 rows and keys 18.8 us, 96 of 288 18.6, 128 of 400 and 128 58).
-_IREE_WAVE = {64: (1.1e-6, 14.7e-9), 128: (3.1e-6, 28.3e-9)}
+# By head dim, what it takes for a block of 128 rows beside its keys, and for a key, in waves (one
+# H200: 64 heads of 400 rows and keys 18.8 us, 96 of 288 18.6, 128 of 400 and 128 58).
+_IREE_WAVE = {32: (0.6e-6, 11e-9), 64: (1.1e-6, 14.7e-9), 128: (3.1e-6, 28.3e-9)}
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
