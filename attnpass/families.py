@@ -58,7 +58,7 @@ class Parallelize(PassFamily):
     summary = "reductions, sorts, scans and writes by index that run side by side"
     parts = (
         "attn-arg-maxima",
-        "attn-count-truths",
+        "attn-integer-sums",
         "attn-rank-sorts",
         "attn-sum-scans",
         "attn-split-sums",

@@ -73,38 +73,6 @@ def _join_below(op: ir.Operation, number: int) -> bool:
     value, dims = source_below(operand, tuple(own), axes, REORDERS)
     now = [axes.now(axis) for axis in own]
     places = [axis for dim in dims for axis in dim]
-    if not places or not all(maps.are_neighbours(places, axis) for axis in now if axis):
-        return False
-    order = sorted(range(len(own)), key=lambda dim: places.index(now[dim][0]) if now[dim] else -1)
-    build = Builder(op)
-    flat = build.split_dims(value, [[axes.size(axis) for axis in dim] for dim in dims])
-    whole = build.join_dims(flat, [len(now[dim]) for dim in order], [sizes[dim] for dim in order])
-    op.operands[number] = build.cast(build.transpose(whole, maps.inverse(order)), sizes)
-    return True
-
-
-def _joins_transposed(value: ir.Value) -> bool:
-    """Whether dims are joined behind a transpose."""
-    joins = False
-    while (below := defining_op(value)) is not None and below.name in REORDERS:
-        if joins and below.name == "linalg.transpose":
-            return True
-        joins = joins or below.name == "tensor.collapse_shape"
-        value = below.operands[0]
-    return False
-
-
-def _join_below(op: ir.Operation, number: int) -> bool:
-    """Has a product read operand `number`, which joins dims behind a transpose, as a transpose of
-    joined dims; returns whether these lie side by side in front of it."""
-    operand = op.operands[number]
-    if not _joins_transposed(operand):
-        return False
-    axes, sizes = Axes(), sizes_of(operand)
-    own = [axes.new(size) for size in sizes]
-    value, dims = source_below(operand, tuple(own), axes, REORDERS)
-    now = [axes.now(axis) for axis in own]
-    places = [axis for dim in dims for axis in dim]
     if not all(maps.are_neighbours(places, axis) for axis in now if axis):
         return False
     order = sorted(range(len(own)), key=lambda dim: places.index(now[dim][0]) if now[dim] else -1)

@@ -108,7 +108,9 @@ def whole_number(value: ir.Value) -> int | None:
 def constant_truth(value: ir.Value) -> bool | None:
     """The truth that a constant is; None for all other values."""
     op = defining_op(value)
-    attribute = known_attribute(op, "value") if op is not None else None
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = known_attribute(op, "value")
     return bool(attribute.value) if isinstance(attribute, ir.BoolAttr) else None
 
 

@@ -143,7 +143,7 @@ def _places() -> Probe:
 
 def _truths() -> Probe:
     x = np.random.default_rng(0).random((3, 1024)) < 0.3
-    name, error, wanted = "attn-count-truths", "failed to distribute", x.sum(1)
+    name, error, wanted = "attn-integer-sums", "failed to distribute", x.sum(1)
     return Probe(
         modules.TRUTHS,
         name,

@@ -1,11 +1,12 @@
 // Sums of truths, and whether all or any are true, are of 0 and 1 in 32 bits. Run twice the pass adds
 // nothing.
 
-// RUN: attn-opt %s --target=sm_90 --attn-count-truths --report=%t.json | FileCheck %s
+// RUN: attn-opt %s --target=sm_90 --attn-integer-sums --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// RUN: attn-opt %s --target=sm_90 --attn-count-truths > %t.1 && attn-opt %s --target=sm_90 --attn-count-truths --attn-count-truths > %t.2 && diff %t.1 %t.2
+// RUN: attn-opt %s --target=sm_90 --attn-integer-sums > %t.1 && attn-opt %s --target=sm_90 --attn-integer-sums --attn-integer-sums > %t.2 && diff %t.1 %t.2
 // WHY-COUNT-3: its truths are numbers of 32 bits
-// WHY-NOT: its truths are numbers
+// WHY: what it sums is widened first
+// WHY-NOT: {{its truths|widened first}}
 
 module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]>]} {
 
@@ -109,14 +110,33 @@ func.func @never(%x: tensor<4x?xi1>) -> tensor<4xi1> {
   return %r : tensor<4xi1>
 }
 
-// Numbers are no truths.
+// An unknown number of others is widened first; a known number is summed as it is.
 // CHECK-LABEL: func.func @numbers(
-// CHECK: arith.addi {{.*}} : i64
+// CHECK: arith.extsi %{{.*}} : i8 to i64
+// CHECK: %[[WIDE:.*]] = iree_tensor_ext.compute_barrier.start
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%[[WIDE]] : tensor<4x?xi64>)
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: arith.addi {{.*}} : i64
 func.func @numbers(%x: tensor<4x?xi8>) -> tensor<4xi64> {
   %s = arith.constant 0 : i64
   %e = tensor.empty() : tensor<4xi64>
   %f = linalg.fill ins(%s : i64) outs(%e : tensor<4xi64>) -> tensor<4xi64>
   %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x?xi8>) outs(%f : tensor<4xi64>) {
+  ^bb0(%a: i8, %o: i64):
+    %w = arith.extsi %a : i8 to i64
+    %t = arith.addi %w, %o : i64
+    linalg.yield %t : i64
+  } -> tensor<4xi64>
+  return %r : tensor<4xi64>
+}
+
+// CHECK-LABEL: func.func @known(
+// CHECK-NOT: compute_barrier
+func.func @known(%x: tensor<4x33xi8>) -> tensor<4xi64> {
+  %s = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<4xi64>
+  %f = linalg.fill ins(%s : i64) outs(%e : tensor<4xi64>) -> tensor<4xi64>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x33xi8>) outs(%f : tensor<4xi64>) {
   ^bb0(%a: i8, %o: i64):
     %w = arith.extsi %a : i8 to i64
     %t = arith.addi %w, %o : i64
