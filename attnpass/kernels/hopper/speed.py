@@ -37,6 +37,8 @@ _COMPUTE_UNITS = 132
 _IREE_BLOCK = 0.9e-6 / _COMPUTE_UNITS
 # By head dim, what it takes for a block of 128 rows beside its keys, and for a key, in waves (one
 # H200: 64 heads of 400 rows and keys 18.8 us, 96 of 288 18.6, 128 of 400 and 128 58).
+# Of fewer keys than _IREE_WHOLE_KEYS what is beside them is less, too.
+_IREE_WHOLE_KEYS = 290
 _IREE_WAVE = {32: (0.6e-6, 11e-9), 64: (1.1e-6, 14.7e-9), 128: (3.1e-6, 28.3e-9)}
 # How many clusters of so many workgroups run at once: a cluster lies in one group of 16 or 18 of
 # the multiprocessors.
@@ -119,6 +121,7 @@ def iree_seconds(work: Work) -> float:
     if work.own_rows > 16:
         blocks = work.kv_heads * work.group * math.ceil(work.rows / 128)
         a_key = (13e-9 + 23e-9 * min(1, max(0, blocks - 16) / 48)) * work.head_dims / 256
+        a_key = max(a_key, _IREE_WAVE[32][1]) if work.head_dims <= 64 else a_key
         is_whole = work.head_dims & (work.head_dims - 1) == 0
         rate = 3.7e13 if work.head_dims > 1024 else 3e14 if is_whole else 1.5e14
         computing = max(a_key * work.keys, work.flops / rate, _IREE_BLOCK * blocks)
@@ -135,7 +138,7 @@ def _iree_waves_seconds(work: Work, blocks: float) -> float:
         return 0.0
     part = blocks / _COMPUTE_UNITS
     waves = (0.75 * math.ceil(part) + 0.25 * part) if work.known else part
-    return waves * (wave[0] + wave[1] * work.keys)
+    return waves * (wave[0] * min(1, work.keys / _IREE_WHOLE_KEYS) + wave[1] * work.keys)
 
 
 def _iree_mask_seconds(work: Work) -> float:

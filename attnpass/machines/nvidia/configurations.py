@@ -199,18 +199,12 @@ def _refusal(facts: AttentionFacts, target: Target) -> Refusal | None:
 def _idle(facts: AttentionFacts, target: Target) -> Refusal | None:
     """Why the prefill tiles would leave too much of the GPU idle, or None. IREE's own tiles are
     slower by more than that from head dim 256 on, and by 30 times and more where they take no
-    tensor cores: in f32, for head dims that are no powers of two, for an unknown number of keys."""
+    tensor cores: in f32, for head dims that are no powers of two, for an unknown number of keys,
+    for rows or keys that fill no tile (32 heads of 100 rows and 1024 keys take an H200 197 us)."""
     tile = tile_for(_NARROW)
     rows = rows_of(facts)
-    heads = [facts.sizes[dim] or 0 for dim in (*facts.k1, *facts.n)]
-    if (
-        tile is None
-        or rows is None
-        or heads[-1] > _NARROW
-        or any(size.bit_count() != 1 for size in heads)
-    ):
-        return None
-    if is_f32(facts) or any(facts.sizes[dim] is None for dim in facts.k2):
+    width = facts.sizes[facts.n[0]] or 0
+    if tile is None or rows is None or width > _NARROW or not _own_has_tiles(facts):
         return None
     workgroups = facts.assumed_extent((*facts.batch, *other_rows(facts))) * -(-rows // tile.rows)
     if _FEWEST * workgroups >= target.compute_units:
