@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
@@ -14,11 +15,13 @@ from ..codegen.kernel import (
     reconfigure,
     set_threads,
 )
-from ..ir import body_ops, loop_sizes, maps, printed
+from ..ir import body_ops, element_bytes, index_ops, loop_sizes, maps, printed, reduces
 from ..report.records import Report
 
 _PIPELINE = "TileAndFuse"
 _LANES = 32
+# Threads of a workgroup along lines of unknown size, and what one reads at once.
+_THREADS, _VECTOR_BYTES = 128, 16
 _LOOPS = ("scf.for", "scf.while")
 # How many times as many lanes a workgroup may have, the best first.
 _FACTORS = (4, 3, 5, 6, 7, 8, 2)
@@ -34,6 +37,9 @@ class FullWorkgroups(KernelsPass):
     IREE 3.13 gives them one subgroup, which makes 256 numbers, and a multiprocessor starts no more
     workgroups: 16384 x 2048 bf16 times a number a row take an H200 80 us, with four subgroups 33
     (memory's time is 28); a residual of 4096 x 4096 41 and 23.
+
+    Where sizes are unknown, lanes lie across lines, or most are idle (4 x 100 x 1024 bytes of which
+    4 alone is known: 62 us). There threads lie side by side along lines, or along several.
 
     Elements each of which a loop makes (a search of a sort, the sum of rows of one place) become
     one a thread: IREE has a thread make as many as fill a vector, one loop after the other.
@@ -97,6 +103,10 @@ def _configure(function: ir.Operation) -> int:
     whole = _turned_line(root, tile)
     if not whole and not _lies(root):
         return 0
+    if lines := _of_unknown(root, tile, thread):
+        reconfigure(root, {"workgroup": lambda _: lines.tile, "thread": lambda _: lines.thread})
+        set_threads(function, lines.threads)
+        return lines.threads
     place, factor = _longer(root, [*tile[:-1], 0] if whole else tile)
     if not factor:
         return 0
@@ -106,6 +116,36 @@ def _configure(function: ir.Operation) -> int:
     reconfigure(root, {"workgroup": lambda _: longer, "thread": lambda _: thread})
     set_threads(function, _LANES * factor)
     return _LANES * factor
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The tiles of a workgroup of so many threads, and of each of these."""
+
+    tile: list[int]
+    thread: list[int]
+    threads: int
+
+
+def _of_unknown(op: ir.Operation, tile: Sequence[int], thread: Sequence[int]) -> _Lines | None:
+    """Tiles for loops of which some are unknown, whose lanes IREE has lie across, or idle behind
+    lines of fewer elements than there are lanes: threads side by side along a line of unknown size,
+    or on vectors of several short ones."""
+    sizes, last = loop_sizes(op), len(tile) - 1
+    known = [sizes.get(loop) or 0 for loop in range(len(tile))]
+    if any(own != 1 for own in thread) or all(known) or reduces(op):
+        return None
+    ones = [1] * last
+    if not known[last]:
+        return _Lines([*ones, _THREADS], [*ones, 1], _THREADS)
+    if last == 0 or known[last] >= _LANES:
+        return None
+    size, bytes_ = known[last], max(element_bytes(value) for value in op.operands)
+    width = 1 if index_ops(op) else math.gcd(size, _VECTOR_BYTES // bytes_)
+    lanes = size // width
+    least = _LANES // math.gcd(_LANES, lanes)
+    rows = least * max(1, _THREADS // (least * lanes))
+    return _Lines([*ones[1:], rows, size], [*ones, width], rows * lanes)
 
 
 def _is_shared(tile: Sequence[int], thread: Sequence[int], threads: int) -> bool:
