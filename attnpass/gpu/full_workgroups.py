@@ -20,8 +20,9 @@ from ..report.records import Report
 
 _PIPELINE = "TileAndFuse"
 _LANES = 32
-# Threads of a workgroup along lines of unknown size, and what one reads at once.
-_THREADS, _VECTOR_BYTES = 128, 16
+# Threads of a workgroup along lines of unknown size, and what one reads at once; how often, where
+# there is one line.
+_THREADS, _VECTOR_BYTES, _TURNS = 128, 16, 4
 _LOOPS = ("scf.for", "scf.while")
 # How many times as many lanes a workgroup may have, the best first.
 _FACTORS = (4, 3, 5, 6, 7, 8, 2)
@@ -137,7 +138,7 @@ def _of_unknown(op: ir.Operation, tile: Sequence[int], thread: Sequence[int]) ->
         return None
     ones = [1] * last
     if not known[last]:
-        return _Lines([*ones, _THREADS], [*ones, 1], _THREADS)
+        return _Lines([*ones, _THREADS * (1 if last else _TURNS)], [*ones, 1], _THREADS)
     if last == 0 or known[last] >= _LANES:
         return None
     size, bytes_ = known[last], max(element_bytes(value) for value in op.operands)

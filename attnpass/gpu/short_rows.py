@@ -57,6 +57,9 @@ _LEAST_NUMBERS, _OF_A_SUBGROUP, _MOST_SUBGROUPS, _LONG = 48, 512, 16, 1024
 _REDUCES_LAST = "reduction"
 # Subgroups that have a row in registers, and its numbers: one of 1024 takes eight 115 us, one 72.
 _OF_LONG_ROWS, _LONG_ROW = (8, 16), 2048
+# Of a row of unknown size, subgroups that IREE has, and what is enough of those (4800 rows of 104:
+# 128 us, now 14).
+_MOST_OF_UNKNOWN, _OF_UNKNOWN = 32, 4
 # Of fewer numbers a thread's sum is IREE's.
 _LEAST_SUM = 24
 # Of a row of more numbers, IREE's few subgroups are slow.
@@ -79,6 +82,9 @@ class ShortRows(KernelsPass):
     Sums that lanes take no whole steps of, over a row (the mean of 7 x 7 pixels) or a column of odd
     lines, are loops of ours (`lane_sums.py`): threads side by side share each, and meet in shared
     memory.
+
+    A row of unknown size is one of 32 subgroups' for IREE, however short it is (a softmax of 4800
+    rows of 104: 128 us). Here it has four, and a longer row more steps.
 
     A product of up to eight rows reads its weights once, not once a row (4 x 1024 times 50257 x
     1024 in f16: 123 -> 33 us, PyTorch 72).
@@ -111,6 +117,9 @@ def _fit(function: ir.Operation) -> tuple[str, dict[str, Any]]:
         return sums.words, {"threads": sums.threads}
     if threads := strided_sums.configure(function, _loops(function)):
         what = f"its {threads} threads a workgroup read side by side what they sum"
+        return what, {"threads": threads}
+    if threads := _configure_unknown(function):
+        what = f"a workgroup of it has {threads} threads for a row of unknown size"
         return what, {"threads": threads}
     if sums := _emit_sums(function):
         return sums.words, {"threads": sums.threads}
@@ -309,6 +318,44 @@ def _configure_long(function: ir.Operation) -> int:
         reconfigure(op, changes)
     set_threads(function, _LANES * subgroups)
     return subgroups
+
+
+# Rows of unknown size -----------------------------------------------------------------------------
+
+
+def _configure_unknown(function: ir.Operation) -> int:
+    """Configures a kernel whose rows are of unknown size for fewer subgroups than IREE has, and
+    returns its threads; 0 where it is left: where an op takes anything but such a row."""
+    ops = configured(function)
+    known = [loop_sizes(op).get(maps.loop_count(op) - 1) for op in ops if _is_row(op)]
+    if not ops or len(known) != len(ops) or any(known):
+        return 0
+    changes: dict[str, Callable[[list[Any]], list[Any]]] = {
+        "subgroup_basis": lambda basis: [[*basis[0][:-1], _OF_UNKNOWN], basis[1]],
+        **dict.fromkeys(
+            ("partial_reduction", "serial"),
+            lambda steps: [*steps[:-1], steps[-1] * _OF_UNKNOWN // _MOST_OF_UNKNOWN],
+        ),
+    }
+    for op in ops:
+        reconfigure(op, changes)
+    set_threads(function, _LANES * _OF_UNKNOWN)
+    return _LANES * _OF_UNKNOWN
+
+
+def _is_row(op: ir.Operation) -> bool:
+    """Whether as many subgroups as IREE has at most take a row of a generic, its last loop."""
+    if op.name != "linalg.generic" or not loop_sizes(op):
+        return False
+    config, rank = op.attributes[CONFIGURATION], maps.loop_count(op)
+    outer, dims = [1] * (rank - 1), list(range(rank))
+    lanes, subgroups = (printed.numbers(config, name) for name in ("lane_basis", "subgroup_basis"))
+    parts = printed.numbers(config, "partial_reduction") or printed.numbers(config, "serial")
+    return (
+        lanes == [[*outer, _LANES], dims]
+        and subgroups == [[*outer, _MOST_OF_UNKNOWN], dims]
+        and parts[:-1] == [0] * (rank - 1)
+    )
 
 
 # Products of few rows -----------------------------------------------------------------------------

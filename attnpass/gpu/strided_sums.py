@@ -27,6 +27,7 @@ from ..ir import (
     set_attribute,
 )
 from ..ir.contractions import shares_factors
+from ..ir.limits import ASSUMED_EXTENT
 from .shared_loops import SharedLoops, combines, is_in_memory, tensors_of
 
 _REDUCTION, _PIPELINE = "reduction", "VectorDistribute"
@@ -73,9 +74,9 @@ def configure(function: ir.Operation, ops: Sequence[ir.Operation]) -> int:
     if len(roots) != 1 or not all(map(_is_plain, ops)) or not reduces(roots[0]):
         return 0
     (root,), loops = roots, SharedLoops(function)
-    sizes = {loop: size or 0 for loop, size in loop_sizes(root).items()}
+    sizes = {loop: size or ASSUMED_EXTENT for loop, size in loop_sizes(root).items()}
     line = _line(root)
-    if line is None or not all(sizes.values()) or _has_lanes_along(root, line):
+    if line is None or not loop_sizes(root)[line] or _has_lanes_along(root, line):
         return 0
     shared = [[loops.along_the_same(root, loop, op) for loop in sorted(sizes)] for op in ops]
     for op, places in zip(ops, shared, strict=True):

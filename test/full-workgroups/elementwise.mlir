@@ -85,6 +85,57 @@ func.func @sums(%x: tensor<64x4096xf32>, %ends: tensor<1024xi32>) -> tensor<1024
   return %made : tensor<1024x4096xf32>
 }
 
+// Of unknown sizes threads lie side by side along lines, or along several that are short.
+// CHECK-LABEL: func.func @unknown_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: thread = [1], workgroup = [512]
+// TOLD: a workgroup of it has 128 threads, not 32
+// CHECK-LABEL: func.func @heads_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: thread = [1, 1, 1], workgroup = [1, 1, 128]
+// CHECK-LABEL: func.func @short_dispatch_0
+// CHECK-SAME: workgroup_size = [96, 1, 1]
+// CHECK: thread = [1, 4], workgroup = [32, 12]
+// OFF-LABEL: func.func @short_dispatch_0
+// OFF: thread = [1, 1], workgroup = [1, 32]
+func.func @unknown(%x: tensor<?xf16>) -> tensor<?xf16> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf16>
+  %e = tensor.empty(%n) : tensor<?xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%x : tensor<?xf16>) outs(%e : tensor<?xf16>) {
+  ^bb0(%u: f16, %o: f16):
+    %s = math.exp %u : f16
+    linalg.yield %s : f16
+  } -> tensor<?xf16>
+  return %r : tensor<?xf16>
+}
+
+func.func @heads(%x: tensor<?x12x?xf16>, %by: tensor<?x?xf16>) -> tensor<?x12x?xf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %by, %c0 : tensor<?x?xf16>
+  %k = tensor.dim %by, %c1 : tensor<?x?xf16>
+  %e = tensor.empty(%n, %k) : tensor<?x12x?xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %by : tensor<?x12x?xf16>, tensor<?x?xf16>) outs(%e : tensor<?x12x?xf16>) {
+  ^bb0(%u: f16, %v: f16, %o: f16):
+    %s = arith.addf %u, %v : f16
+    linalg.yield %s : f16
+  } -> tensor<?x12x?xf16>
+  return %r : tensor<?x12x?xf16>
+}
+
+func.func @short(%x: tensor<?x12xf16>) -> tensor<?x12xf16> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x12xf16>
+  %e = tensor.empty(%n) : tensor<?x12xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x12xf16>) outs(%e : tensor<?x12xf16>) {
+  ^bb0(%u: f16, %o: f16):
+    %s = math.exp %u : f16
+    linalg.yield %s : f16
+  } -> tensor<?x12xf16>
+  return %r : tensor<?x12xf16>
+}
+
 // CHECK-LABEL: func.func @few_dispatch_0
 // CHECK-SAME: workgroup_size = [32, 1, 1]
 // TOLD-NOT: a workgroup of it has

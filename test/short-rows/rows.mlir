@@ -312,3 +312,34 @@ func.func @chain(%x: tensor<64x333xf32>) -> (tensor<64xf32>, tensor<333xf32>) {
   } -> tensor<333xf32>
   return %y, %z : tensor<64xf32>, tensor<333xf32>
 }
+
+// A row of unknown size is four subgroups', not 32; columns of an unknown number of rows are summed side by side.
+// CHECK-LABEL: func.func @unknown_dispatch_0
+// CHECK-SAME: workgroup_size = [128, 1, 1]
+// CHECK: partial_reduction = [0, 512], subgroup_basis = {{\[}}[1, 4], [0, 1]]
+// TOLD: a workgroup of it has 128 threads for a row of unknown size
+// OFF-LABEL: func.func @unknown_dispatch_0
+// OFF-SAME: workgroup_size = [1024, 1, 1]
+func.func @unknown(%x: tensor<?x?xf32>, %zeros: tensor<?xf32>) -> tensor<?xf32> {
+  %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<?x?xf32>) outs(%zeros : tensor<?xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %t = arith.addf %a, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<?xf32>
+  return %sum : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @columns_dispatch_0
+// CHECK: lane_basis = {{\[}}[1, 4, 8], [0, 1, 2]]
+// TOLD: read side by side what they sum
+func.func @columns(%x: tensor<?x?x768xf16>, %zeros: tensor<?x768xf32>) -> tensor<?x768xf32> {
+  %sum = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, c)>], iterator_types = ["parallel", "reduction", "parallel"]}
+      ins(%x : tensor<?x?x768xf16>) outs(%zeros : tensor<?x768xf32>) {
+  ^bb0(%a: f16, %s: f32):
+    %b = arith.extf %a : f16 to f32
+    %t = arith.addf %b, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<?x768xf32>
+  return %sum : tensor<?x768xf32>
+}
