@@ -12,6 +12,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from ..ir.bodies import predicate
 from . import values as symbolic
 from .values import ALWAYS, NEVER, Condition, Linear, Scalar, Score, Value
 
@@ -49,23 +50,8 @@ _LOGIC = {
     "arith.andi": symbolic.both,
     "arith.ori": symbolic.either,
 }
-# Predicates by number: (name, whether the numbers are taken as unsigned).
-_COMPARE_INTEGERS = {
-    0: ("eq", False),
-    1: ("ne", False),
-    2: ("lt", False),
-    3: ("le", False),
-    4: ("gt", False),
-    5: ("ge", False),
-    6: ("lt", True),
-    7: ("le", True),
-    8: ("gt", True),
-    9: ("ge", True),
-}
-_COMPARE_FLOATS = {
-    1: "eq", 2: "gt", 3: "ge", 4: "lt", 5: "le", 6: "ne",
-    8: "eq", 9: "gt", 10: "ge", 11: "lt", 12: "le", 13: "ne",
-}  # fmt: skip
+# How predicates end that compare, and do not ask for NaN alone.
+_COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def compute(op: ir.Operation, given: Sequence[Value | None], sizes: Sizes) -> Value | None:
@@ -102,11 +88,9 @@ def _extreme(larger: bool, sizes: Sizes, a: Scalar, b: Scalar) -> Value | None:
 
 
 def _compare(op: ir.Operation, given: Sequence[Value | None], sizes: Sizes) -> Value | None:
-    number = ir.IntegerAttr(op.attributes["predicate"]).value
-    floats = op.name == "arith.cmpf"
-    name, unsigned = (
-        (_COMPARE_FLOATS.get(number, ""), False) if floats else (_COMPARE_INTEGERS[number])
-    )
+    asked = predicate(op)
+    name = asked[-2:] if asked.endswith(_COMPARES) else ""
+    unsigned = op.name == "arith.cmpi" and asked.startswith("u")
 
     def compare(a: Scalar, b: Scalar) -> Condition | None:
         if isinstance(a, Condition) and isinstance(b, Condition):

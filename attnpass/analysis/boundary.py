@@ -71,9 +71,9 @@ def is_held(value: ir.Value) -> bool:
 
 def is_made_once(value: ir.Value) -> bool:
     """Whether IREE makes what is made of a value alone once, when the program is loaded."""
-    op = defining_op(value)
-    if op is None or op.name != "util.global.load":
-        return op is not None and op.name == "arith.constant"
+    op = defining_op(value, "util.global.load")
+    if op is None:
+        return defining_op(value, "arith.constant") is not None
     name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
     table = ir.SymbolTable(module_of(op))
     return name in table and "is_mutable" not in table[name].operation.attributes
@@ -100,8 +100,8 @@ def exits(function: ir.Operation) -> Iterator[Exit]:
         if end.name not in _RETURNS:
             continue
         for number, value in enumerate(end.operands):
-            op = defining_op(value)
-            if op is not None and op.name == "hal.tensor.export" and has_one_use(value):
+            op = defining_op(value, "hal.tensor.export")
+            if op is not None and has_one_use(value):
                 yield _exit(op, 0, number, op)
             elif is_ranked_tensor(value):
                 yield _exit(end, number, number, None)
@@ -110,7 +110,7 @@ def exits(function: ir.Operation) -> Iterator[Exit]:
 def _exit(op: ir.Operation, number: int, result: int, export: ir.Operation | None) -> Exit:
     passed: list[ir.Value] = []
     value = op.operands[number]
-    while (before := defining_op(value)) is not None and before.name == "hal.tensor.barrier":
+    while (before := defining_op(value, "hal.tensor.barrier")) is not None:
         if not has_one_use(value):
             break
         passed.append(value)

@@ -118,8 +118,8 @@ def _source(op: ir.Operation, number: int) -> tuple[ir.Value, ir.Operation]:
     value, reader = op.operands[number], op
     while (view := view_before(value)) is not None:
         if view.op.name not in REORDERS:
-            below = defining_op(view.source)
-            if below is None or below.name != "linalg.transpose":
+            below = defining_op(view.source, "linalg.transpose")
+            if below is None:
                 break
         value, reader = view.source, view.op
     return value, reader

@@ -232,8 +232,8 @@ class AttentionEdit:
             [sizes[at]] if dim is None or len(self._dims.of[dim]) == 1 else self._dims.sizes[dim]
             for at, dim in enumerate(positions)
         ]
-        producer = defining_op(value)
-        if producer is not None and producer.name == "tensor.empty":
+        producer = defining_op(value, "tensor.empty")
+        if producer is not None:
             flat = [size for parts in parts for size in parts]
             return self._build.empty(flat, element_type(value)), new
         return self._build.split_dims(value, parts), new

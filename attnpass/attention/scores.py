@@ -159,10 +159,10 @@ class _Scalars:
 
     def _element(self, value: ir.Value) -> ir.Value:
         """A value as a scalar; tensors from outside of the region are read."""
-        op = defining_op(value)
         if value in self._names:
             return self._names[value]
-        if op is not None and op.name == "arith.constant":
+        op = defining_op(value, "arith.constant")
+        if op is not None:
             attribute, kind = op.attributes["value"], element_type(value)
             if isinstance(attribute, ir.DenseElementsAttr):
                 attribute = attribute.get_splat_value()

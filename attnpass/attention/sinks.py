@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from ..ir import (
     Builder,
+    below_ops,
     body_of,
     defining_op,
     element_number,
@@ -150,12 +151,10 @@ def _read_division(
     if read is None or len(op.operands) != 3:
         return None
     elements = dict(zip(op.operands, body_of(op).arguments, strict=True))
-    value = yielded(op)
-    while (cast := defining_op(value)) is not None and cast.name == "arith.truncf":
-        value = cast.operands[0]
-    if cast is None or cast.name != "arith.divf":
+    quotient = defining_op(below_ops(yielded(op), "arith.truncf"), "arith.divf")
+    if quotient is None:
         return None
-    return read[2] if list(cast.operands) == [elements[output], elements[below]] else None
+    return read[2] if list(quotient.operands) == [elements[output], elements[below]] else None
 
 
 def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
@@ -168,9 +167,9 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
         return None
     elements = dict(zip(op.operands, body_of(op).arguments, strict=True))
     added = _other_term(yielded(op), elements[total])
-    power = None if added is None else defining_op(added)
-    below = None if power is None or power.name != "math.exp2" else defining_op(power.operands[0])
-    if below is None or below.name != "arith.subf" or below.operands[1] != elements[largest]:
+    power = None if added is None else defining_op(added, "math.exp2")
+    below = None if power is None else defining_op(power.operands[0], "arith.subf")
+    if below is None or below.operands[1] != elements[largest]:
         return None
     score, factor = _without_factor(below.operands[0])
     number = scalar_number(score)
@@ -184,16 +183,16 @@ def _read_total(facts: AttentionFacts, op: ir.Operation) -> SinkScores | None:
 
 def _other_term(value: ir.Value, one: ir.Value) -> ir.Value | None:
     """What stands beside `one` in a sum."""
-    op = defining_op(value)
-    if op is None or op.name != "arith.addf" or one not in list(op.operands):
+    op = defining_op(value, "arith.addf")
+    if op is None or one not in list(op.operands):
         return None
     return op.operands[1 - list(op.operands).index(one)]
 
 
 def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
     """(value, factor) of a product with a constant."""
-    op = defining_op(value)
-    if op is not None and op.name == "arith.mulf":
+    op = defining_op(value, "arith.mulf")
+    if op is not None:
         for place in (0, 1):
             factor = scalar_number(op.operands[place])
             if factor is not None and factor > 0:

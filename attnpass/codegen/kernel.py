@@ -55,8 +55,7 @@ class KernelsPass(Pass):
 def load_of(value: ir.Value) -> ir.Operation | None:
     """The op that loads the tensor which `value` is a piece of from a buffer that the kernel is
     given; None for one that the kernel computes."""
-    op = defining_op(below_views(value, (*IN_PLACE, SLICE)))
-    return op if op is not None and op.name in _LOADS else None
+    return defining_op(below_views(value, (*IN_PLACE, SLICE)), *_LOADS)
 
 
 def blocks_of(op: ir.Operation) -> Iterator[ir.Block]:

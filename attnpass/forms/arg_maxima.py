@@ -28,19 +28,17 @@ from ..ir import (
     sizes_of,
     yielded,
 )
-from ..ir.bodies import ScalarReader, Scope, read_elementwise
+from ..ir.bodies import ScalarReader, Scope, predicate, read_elementwise
 from ..machines import names_backend
 from ..passes import OpPass
 
 _ARG_COMPARE = "iree_linalg_ext.arg_compare"
-# What comparisons say by their predicates, of numbers none of which is NaN, and other ops.
-_ORDERED = (operator.eq, operator.gt, operator.ge, operator.lt, operator.le, operator.ne)
-_COMPARISONS: dict[str, dict[int, Callable[[int, int], bool]]] = {
-    "arith.cmpf": {**dict(enumerate(_ORDERED, 1)), **dict(enumerate(_ORDERED, 8))},
-    "arith.cmpi": dict(
-        enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
-    ),
-}
+# What comparisons say, of numbers none of which is NaN, by how their predicates end, and other ops.
+_COMPARISONS = ("arith.cmpf", "arith.cmpi")
+_ENDS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ge": operator.ge, "gt": operator.gt,
+    "le": operator.le, "lt": operator.lt, "ne": operator.ne,
+}  # fmt: skip
 _STEPS: dict[str, Callable[..., object]] = {
     **dict.fromkeys(("arith.maximumf", "arith.maxnumf", "arith.maxsi"), max),
     **dict.fromkeys(("arith.minimumf", "arith.minnumf", "arith.minsi"), min),
@@ -225,13 +223,9 @@ def _rows(
 def counts_along(value: ir.Value, dim: int) -> bool:
     """Whether each element of a tensor is the number of its place along a dim."""
     made = read_elementwise(defining_op(value))
-    scalar = None if made is None else defining_op(made.scalar)
-    if made is None or scalar is None or scalar.name != "arith.index_cast":
-        return False
-    index = defining_op(scalar.operands[0])
-    if index is None or index.name not in INDEX_OPS:
-        return False
-    return made.dim_of.get(index_dim(index)) == dim
+    scalar = None if made is None else defining_op(made.scalar, "arith.index_cast")
+    index = None if scalar is None else defining_op(scalar.operands[0], *INDEX_OPS)
+    return made is not None and index is not None and made.dim_of.get(index_dim(index)) == dim
 
 
 def _known(values: Mapping[ir.Value, object], loop: int = -1) -> Scope[int, object]:
@@ -262,8 +256,9 @@ class _ComparedPair(ScalarReader[int, object]):
         if None in inputs:
             return None
         if op.name in _COMPARISONS:
-            predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-            compares = _COMPARISONS[op.name].get(predicate)
+            asked = predicate(op)
+            is_unsigned = op.name == "arith.cmpi" and asked.startswith("u")
+            compares = None if is_unsigned else _ENDS.get(asked[1:] if len(asked) > 2 else asked)
             return None if compares is None else compares(*inputs)
         return _STEPS[op.name](*inputs)
 

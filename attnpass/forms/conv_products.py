@@ -14,6 +14,7 @@ from ..ir import (
     Builder,
     Refusal,
     Size,
+    below_ops,
     defining_op,
     element_bytes,
     element_number,
@@ -198,8 +199,8 @@ def _types(op: ir.Operation) -> tuple[str, ...]:
 
 def _pays_on_cpu(conv: _Convolution) -> bool:
     """Whether IREE's own loops are slower than copies of patches and a product."""
-    made = defining_op(_below_pads(conv.image))
-    if made is not None and made.name == "tensor.insert_slice":
+    made = defining_op(below_ops(conv.image, "tensor.pad", "tensor.cast"), "tensor.insert_slice")
+    if made is not None:
         return False
     if conv.op.name == windows.DEPTHWISE:
         return True
@@ -269,12 +270,6 @@ def _has_loops(op: ir.Operation) -> bool:
     # Of every second pixel loops make vectors anew for each tap; copies of patches are faster.
     is_cheap = steps[-1] == 1 or channels == 1 or depth <= FEW_CHANNELS
     return steps[-1] in STEPS and is_cheap and not isinstance(tiles, Refusal)
-
-
-def _below_pads(value: ir.Value) -> ir.Value:
-    while (op := defining_op(value)) is not None and op.name in ("tensor.pad", "tensor.cast"):
-        value = op.operands[0]
-    return value
 
 
 def _replace(conv: _Convolution, made: ir.Value) -> None:
@@ -389,30 +384,24 @@ def _grouped(op: ir.Operation) -> bool:
     )
     lies = compute_barrier(build, build.transpose(image, [1, 0, 3, 4, 2]))
 
-    def patch(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def patch(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         group, image_of, *cell, i, j, channel = map(inner.loop_index, range(len(made)))
         places = [
             inner.multiply_add(at, step, inner.multiply_add(tap, gap, 0))
             for at, tap, step, gap in zip(cell, (i, j), steps, gaps, strict=True)
         ]
-        return [inner.extract(lies, [group, image_of, *places, channel])]
+        return inner.extract(lies, [group, image_of, *places, channel])
 
-    loops = tuple(range(len(made)))
-    patches = build.generic([], [build.empty(made, element_type(image))], [loops], patch)[0]
+    patches = build.computed(made, element_type(image), patch)
     rows = compute_barrier(build, build.collapse(patches, [[0], [1, 2, 3], [4, 5, 6]]))
     lines = build.collapse(build.transpose(weights, [0, 1, 3, 4, 2]), [[0], [1], [2, 3, 4]])
     positions = [(0, 1, 3), (0, 2, 3), (0, 1, 2)]
     total = _summed(build, rows, lines, [groups, sizes_of(rows)[1], count], positions)
     total = build.expand(total, [[0], [1, 2, 3], [4]], [groups, batch, y, x, count])
     total = build.transpose(total, [1, 0, 4, 2, 3])
-    everywhere = tuple(range(5))
-    init = build.empty(sizes_of(total), element_type(start))
-    result = build.generic(
-        [total, start],
-        [init],
-        [everywhere] * 3,
-        lambda inner, scalars: [inner.addf(*scalars[:2])],
-    )[0]
+    result = build.computed(
+        sizes_of(total), element_type(start), lambda inner, x: inner.addf(*x[:2]), total, start
+    )
     op.results[0].replace_all_uses_with(build.cast(result, sizes_of(start)))
     return True
 
@@ -428,16 +417,15 @@ def _patches(conv: _Convolution, image: ir.Value, channels: Size) -> ir.Value:
         made[-2:] = [conv.kernel[-1] * line]
         image = build.collapse(image, [*([dim] for dim in range(dims)), [dims, dims + 1]])
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         loops = [inner.loop_index(loop) for loop in range(len(made))]
         if not line:
-            return [inner.extract(image, [loops[0], *_pixel(conv, inner, loops), loops[-1]])]
+            return inner.extract(image, [loops[0], *_pixel(conv, inner, loops), loops[-1]])
         pixel = _pixel(conv, inner, [*loops[:-1], inner.constant_index(0)])
         place = inner.multiply_add(pixel[-1], line, loops[-1])
-        return [inner.extract(image, [loops[0], *pixel[:-1], place])]
+        return inner.extract(image, [loops[0], *pixel[:-1], place])
 
-    init = build.empty(made, element_type(image))
-    return build.generic([], [init], [tuple(range(len(made)))], body)[0]
+    return build.computed(made, element_type(image), body)
 
 
 def _pixel(conv: _Convolution, inner: Builder, loops: Sequence[ir.Value]) -> list[ir.Value]:
@@ -481,16 +469,13 @@ def _rounded(conv: _Convolution, total: ir.Value) -> ir.Value:
     if conv.bias is None and conv.kind == conv.f32:
         return total
     build, sizes = conv.build, sizes_of(total)
-    everywhere = tuple(range(len(sizes)))
-    biases = [] if conv.bias is None else [conv.bias]
+    biases = [] if conv.bias is None else [(conv.bias, (len(sizes) - 1,))]
 
-    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
         value = inner.addf(x[0], x[1]) if biases else x[0]
-        return [inner.cast_float(value, conv.kind)]
+        return inner.cast_float(value, conv.kind)
 
-    init = build.empty(sizes, conv.kind)
-    positions = [everywhere, *[(len(sizes) - 1,)] * len(biases), everywhere]
-    return build.generic([total, *biases], [init], positions, body)[0]
+    return build.computed(sizes, conv.kind, body, total, *biases)
 
 
 def _taps(conv: _Convolution) -> ir.Value:
@@ -502,7 +487,7 @@ def _taps(conv: _Convolution) -> ir.Value:
     weights = compute_barrier(build, build.transpose(conv.weights, order))
     made = [sizes_of(image)[0], *conv.result, sizes_of(image)[-1]]
 
-    def body(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
         loops = [inner.loop_index(loop) for loop in range(len(made))]
         total = None
         for tap in itertools.product(*map(range, conv.kernel)):
@@ -518,9 +503,7 @@ def _taps(conv: _Convolution) -> ir.Value:
             term = inner.mulf(*factors)
             total = term if total is None else inner.addf(total, term)
         assert total is not None, "a kernel has taps"
-        return [total]
+        return total
 
-    init = build.empty(made, conv.f32)
-    total = build.generic([], [init], [tuple(range(len(made)))], body)[0]
     # In a loop of what follows it would read channels one by one.
-    return compute_barrier(build, _rounded(conv, total))
+    return compute_barrier(build, _rounded(conv, build.computed(made, conv.f32, body)))

@@ -66,8 +66,8 @@ def _find(op: ir.Operation) -> tuple[list[_Cut], list[_Cut]] | None:
 
     1. where it is no join and cut, or sizes are not known to be multiples of one another;
     2. where no sum of what an elementwise op makes reads it, nor dims have been cut in front."""
-    join, result = defining_op(op.operands[0]), op.results[0]
-    if join is None or join.name != "tensor.collapse_shape":
+    join, result = defining_op(op.operands[0], "tensor.collapse_shape"), op.results[0]
+    if join is None:
         return None
     before, after = sizes_of(join.operands[0]), sizes_of(result)
     groups = [index_array(one.attributes["reassociation"]) for one in (join, op)]
@@ -82,7 +82,7 @@ def _find(op: ir.Operation) -> tuple[list[_Cut], list[_Cut]] | None:
     if all(len(sizes) < 2 for sizes in (*cuts, *joins)):
         return None
     maker = defining_op(join.operands[0])
-    is_cut = maker is not None and maker.name == "tensor.collapse_shape"
+    is_cut = maker is not None and maker.name == join.name
     # Of sums that read an argument themselves IREE joins dims again, and not those of other ops.
     is_made = maker is not None and is_elementwise(maker)
     is_summed = is_made and any(_sums(user) for user in users(result))

@@ -148,7 +148,7 @@ class _LongRow:
         assert isinstance(n, int), "runs_of knows it"
         filled = n != self.runs.count * self.runs.length
 
-        def take(inner: Builder, x: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        def take(inner: Builder, x: Sequence[ir.Value]) -> ir.Value:
             place = x[0]
             if filled:
                 place = inner.apply("arith.minsi", place, inner.splat(n - 1, self.i32))
@@ -156,13 +156,11 @@ class _LongRow:
             places[self.dim] = inner.to_index(place)
             found = inner.extract(self.value, places)
             if not filled:
-                return [found]
+                return found
             there = inner.compare("slt", x[0], inner.splat(n, self.i32))
-            return [inner.select(there, found, inner.splat(self.low, self.kind))]
+            return inner.select(there, found, inner.splat(self.low, self.kind))
 
-        init = build.empty(sizes_of(numbers), self.kind)
-        made = build.generic([numbers], [init], [self.dims, self.dims], take)[0]
-        return compute_barrier(build, made)
+        return compute_barrier(build, build.computed(sizes_of(numbers), self.kind, take, numbers))
 
     def _first_places(self, value: ir.Value) -> ir.Value:
         """Where the largest stand in rows, in their order."""

@@ -72,8 +72,8 @@ def _taken(op: ir.Operation) -> tuple[ir.Value, Callable[[Builder], ir.Value]] |
     """The tensor of which a loop takes all that has an index along the first dim, and what makes
     the indices, a dim for each of the result's in front; None for any other loop."""
     made = read_elementwise(op)
-    extract = None if made is None else defining_op(made.scalar)
-    if made is None or extract is None or extract.name != _EXTRACT:
+    extract = None if made is None else defining_op(made.scalar, _EXTRACT)
+    if made is None or extract is None:
         return None
     source, first, *others = extract.operands
     given, sizes = op.operands[0], sizes_of(op.results[0])
@@ -87,11 +87,8 @@ def _taken(op: ir.Operation) -> tuple[ir.Value, Callable[[Builder], ir.Value]] |
     steps = needed_ops(op, [first])
     if any(step.name in INDEX_OPS or not step.name.startswith("arith.") for step in steps):
         return None
-    counted = [
-        index_dim(place)
-        for place in map(defining_op, others)
-        if place is not None and place.name in INDEX_OPS
-    ]
+    places = (defining_op(other, *INDEX_OPS) for other in others)
+    counted = [index_dim(place) for place in places if place is not None]
     if not others or counted != [*range(depth, depth + len(others))]:
         return None
     if sizes[depth:] != sizes_of(source)[1:] or sizes[:depth] != sizes_of(given):

@@ -140,8 +140,8 @@ def _is_made_over_more(facts: AttentionFacts) -> bool:
     if not facts.has_mask or not {*facts.map_of("mask")[-2:]} & {*facts.m, *facts.k2}:
         return False
     source = below_views(facts.value("mask"), RESHAPES)
-    op = defining_op(source)
-    if op is None or op.name != "linalg.generic" or repeat_of(op) is not None:
+    op = defining_op(source, "linalg.generic")
+    if op is None or repeat_of(op) is not None:
         return False
     wanted = [facts.sizes[dim] for dim in facts.map_of("mask") if dim in (*facts.m, *facts.k2)]
     wanted = [size or 0 for size in wanted if size != 1]

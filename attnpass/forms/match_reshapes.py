@@ -81,8 +81,8 @@ def _computed(size: Size) -> Size:
         return size
     value, op = size.value, defining_op(size.value)
     if size.dim is not None and op is not None and op.name == "tensor.reshape":
-        shape = defining_op(op.operands[1])
-        if shape is None or shape.name != "tensor.from_elements":
+        shape = defining_op(op.operands[1], "tensor.from_elements")
+        if shape is None:
             return size
         value = shape.operands[size.dim]
     elif size.dim is not None:

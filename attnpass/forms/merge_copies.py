@@ -114,9 +114,9 @@ def _made(value: ir.Value) -> ir.Value | None:
     """What a dispatch makes, of which `value` is no more than another shape, and all of which is
     read; None where others read it, too."""
     while has_one_use(value):
-        op = defining_op(value)
-        if op is None or op.name != _RESHAPE:
-            return None if op is None or op.name != _DISPATCH else value
+        op = defining_op(value, _RESHAPE)
+        if op is None:
+            return None if defining_op(value, _DISPATCH) is None else value
         value = op.operands[0]
     return None
 
@@ -271,13 +271,11 @@ def _uses(value: ir.Value) -> Iterator[tuple[ir.Operation, int]]:
 
 def _stem(value: ir.Value) -> ir.Value:
     """What a tensor was before reshapes of it and writes into it."""
-    op = defining_op(value)
-    while op is not None and op.name in (_RESHAPE, _DISPATCH):
+    while (op := defining_op(value, _RESHAPE, _DISPATCH)) is not None:
         number = 0 if op.name == _RESHAPE else tied_operand(op)
         if number < 0:
             break
         value = op.operands[number]
-        op = defining_op(value)
     return value
 
 

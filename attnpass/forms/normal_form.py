@@ -96,8 +96,7 @@ def truth_mask(facts: AttentionFacts) -> str:
 def begins_with_nothing(facts: AttentionFacts) -> bool:
     """Gives an attention an empty tensor for its result where it had another; returns whether."""
     start = facts.value("output")
-    source = defining_op(start)
-    if facts.kind != "attention" or (source is not None and source.name == "tensor.empty"):
+    if facts.kind != "attention" or defining_op(start, "tensor.empty") is not None:
         return False
     empty = Builder(facts.op).empty(sizes_of(start), element_type(start))
     edit(facts).operand("output", empty).in_place()

@@ -43,8 +43,8 @@ class DigitRead:
 
 def digit_read(value: ir.Value) -> DigitRead | None:
     """What a loop over all elements of a tensor has read, or counted, for each; None for others."""
-    op = defining_op(value)
-    if op is None or op.name != "linalg.generic" or maps.loop_count(op) != 1:
+    op = defining_op(value, "linalg.generic")
+    if op is None or maps.loop_count(op) != 1:
         return None
     made, whole = read_elementwise(op, list(op.results).index(value)), sizes_of(value)[0]
     places = None if made is None else _places(op, whole)
@@ -54,8 +54,8 @@ def digit_read(value: ir.Value) -> DigitRead | None:
     scalar = _below_index_casts(made.scalar)
     if scalar in found:
         return DigitRead(None, (found[scalar],), sizes)
-    read = defining_op(scalar)
-    if read is None or read.name != "tensor.extract":
+    read = defining_op(scalar, "tensor.extract")
+    if read is None:
         return None
     tensor, *at = read.operands
     digits = tuple(found.get(place) for place in at)
@@ -87,8 +87,8 @@ def _factors(size: Size) -> Counter[Size]:
 
 
 def _below_index_casts(scalar: ir.Value) -> ir.Value:
-    op = defining_op(scalar)
-    if op is not None and op.name == "arith.index_cast":
+    op = defining_op(scalar, "arith.index_cast")
+    if op is not None:
         return op.operands[0]
     return scalar
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, Size, element_type, ranked_shape, sizes_of
+from ..ir import Builder, Size, concat_dim, element_type, ranked_shape, sizes_of
 from ..passes import OpPass
 
 
@@ -25,7 +25,7 @@ class PlacePieces(OpPass):
     what = "fitted"
 
     def change(self, op: ir.Operation) -> str:
-        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        dim = concat_dim(op)
         shape = ranked_shape(op.results[0])
         if 0 in shape or all(size == 1 for size in shape[:dim]):
             return ""

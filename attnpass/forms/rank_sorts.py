@@ -21,6 +21,7 @@ from ..ir import (
     users,
     yielded,
 )
+from ..ir.bodies import predicate
 from ..ir.rewrite import erase
 from ..ir.views import is_widened_integer
 from ..machines import names_backend
@@ -34,14 +35,9 @@ from .ordered_keys import falling_keys, ranks_of_keys
 _SORT, _TOPK = "iree_linalg_ext.sort", "iree_linalg_ext.topk"
 _SCATTER, _EXPAND = "iree_linalg_ext.scatter", "tensor.expand_shape"
 _SLICE = "tensor.extract_slice"
-# Predicates of arith.cmpf by number, those that are false where an operand is NaN.
-_GREATER, _GREATER_OR_EQUAL, _LESS, _LESS_OR_EQUAL = 2, 3, 4, 5
-_DESCENDING = (_GREATER, _GREATER_OR_EQUAL)
-# Predicates by number, and whether an order by them is rising: of floats, and of signed integers.
-_TESTS = {
-    "arith.cmpf": {2: False, 3: False, 4: True, 5: True},
-    "arith.cmpi": {2: True, 3: True, 4: False, 5: False},
-}
+# Tests by which an order falls, and those by which it rises: of floats, false where an operand is
+# NaN, and of signed integers.
+_FALLING, _RISING = ("ogt", "oge", "sgt", "sge"), ("olt", "ole", "slt", "sle")
 
 
 class RankSorts(OpPass):
@@ -201,11 +197,12 @@ class _Sort:
         instruction, and reads them at twice the rate."""
         if not is_widened_integer(value):
             return value
-        init = self.build.empty(sizes_of(value), self.i32)
-        maps = [self.all_dims, self.all_dims]
-        return self.build.generic(
-            [value], [init], maps, lambda inner, x: [inner.convert("arith.trunci", x[0], self.i32)]
-        )[0]
+        return self.build.computed(
+            sizes_of(value),
+            self.i32,
+            lambda inner, x: inner.convert("arith.trunci", x[0], self.i32),
+            value,
+        )
 
     def _wide(self, inner: Builder, scalar: ir.Value, number: int) -> ir.Value:
         """A number as the sort's own steps take it: MLIR compares what is widened as it was."""
@@ -231,15 +228,15 @@ class _Sort:
     def _keys(self, compared: Mapping[int, ir.Value]) -> ir.Value | None:
         """On a CPU, where one comparison tells the order, whole numbers that do, in memory."""
         steps, arguments = body_ops(self.op), list(body_of(self.op).arguments)
-        test = _TESTS.get(steps[0].name)
-        if not self.on_cpu or test is None or len(steps) != 2 or len(compared) != 1:
+        compares = steps[0].name in ("arith.cmpf", "arith.cmpi")
+        if not self.on_cpu or not compares or len(steps) != 2 or len(compared) != 1:
             return None
         ((number, value),) = compared.items()
-        predicate = ir.IntegerAttr(steps[0].attributes["predicate"]).value
+        test = predicate(steps[0])
         pair = arguments[2 * number : 2 * number + 2]
-        if predicate not in test or [*steps[0].operands] != pair:
+        if test not in (*_FALLING, *_RISING) or [*steps[0].operands] != pair:
             return None
-        keys = falling_keys(self.build, value, rising=test[predicate])
+        keys = falling_keys(self.build, value, rising=test in _RISING)
         return compute_barrier(self.build, keys)
 
     def _falling(self) -> ir.Value | None:
@@ -249,8 +246,7 @@ class _Sort:
         compared, end = steps[0], steps[-1]
         if compared.name != "arith.cmpf" or [*compared.operands] not in pairs:
             return None
-        predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
-        if end.operands[0] != compared.results[0] or predicate not in _DESCENDING:
+        if end.operands[0] != compared.results[0] or predicate(compared) not in _FALLING:
             return None
         return self.operands[pairs.index([*compared.operands])]
 
@@ -353,17 +349,17 @@ def _falls(inner: Builder, one: Sequence[ir.Value], other: Sequence[ir.Value]) -
 
 def _compare_with_nan(inner: Builder, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """What a comparison of floats says, where NaN is the largest of all and equal to itself."""
-    number = ir.IntegerAttr(op.attributes["predicate"]).value
+    test = predicate(op)
     one, other = operands
-    if number in (_LESS, _LESS_OR_EQUAL):
+    if test in ("olt", "ole"):
         one, other = other, one
-    if number in (_GREATER_OR_EQUAL, _LESS_OR_EQUAL):
+    if test in ("oge", "ole"):
         return inner.apply(
             "arith.ori",
             inner.compare_floats("oge", one, other),
             inner.compare_floats("uno", one, one),
         )
-    if number in (_GREATER, _LESS):
+    if test in ("ogt", "olt"):
         return inner.andi(
             inner.compare_floats("ugt", one, other), inner.compare_floats("ord", other, other)
         )

@@ -55,11 +55,10 @@ def _behind_barrier(build: Builder, value: ir.Value, is_viewed: bool, others: in
     """
     # IREE makes views of its own of dims of size one.
     is_open = not others and (is_viewed or 1 in ranked_shape(value))
-    # Behind arguments IREE puts compute barriers of its own.
-    maker = defining_op(value)
     if has_ancestor(build.anchor, *_LOOPS):
         return copied(build, value)
-    if not is_open or (maker is not None and maker.name == "hal.tensor.import"):
+    # Behind arguments IREE puts compute barriers of its own.
+    if not is_open or defining_op(value, "hal.tensor.import") is not None:
         value, sizes = build.create(_BARRIER, [value.type], [value]).results[0], sizes_of(value)
         value = build.tied(value, sizes)
     return compute_barrier(build, value) if is_open else value

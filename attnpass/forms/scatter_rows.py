@@ -176,16 +176,16 @@ def _column(table: ir.Value, rows: tuple[int, ...], place: int, axes: Axes) -> _
 
 def _piece(table: ir.Value, place: int) -> ir.Value | None:
     """The table of one column that is column `place` of a table made of such."""
-    op = defining_op(table)
-    while op is not None and op.name == "tensor.insert_slice":
+    below = table
+    while (op := defining_op(below, "tensor.insert_slice")) is not None:
         piece, below = op.operands[0], op.operands[1]
         offsets = list(op.attributes["static_offsets"])
         if offsets[0] != 0 or sizes_of(piece) != (sizes_of(table)[0], 1):
             return None
         if offsets[1] == place:
             return piece
-        op = defining_op(below)
-    if op is None or op.name != "tensor.concat" or concat_dim(op) != 1:
+    op = defining_op(below, "tensor.concat")
+    if op is None or concat_dim(op) != 1:
         return None
     if any(ranked_shape(piece)[1] != 1 for piece in op.operands):
         return None

@@ -14,7 +14,7 @@ from ..passes import OpPass
 _SOURCE, _VALUE, _ADD = (
     f"torch.aten.{name}" for name in ("scatter.src", "scatter.value", "scatter_add")
 )
-_EXPAND, _LIST = "torch.aten.expand", "torch.prim.ListConstruct"
+_EXPAND = "torch.aten.expand"
 _OPERATOR, _ONNX = "torch.operator", ("onnx.ScatterElements", "onnx.Scatter")
 _TENSOR, _DIM, _INDEX, _NEW = range(4)
 _ONNX_INDEX, _ONNX_NEW = 1, 2
@@ -111,9 +111,9 @@ def _onnx_writes(op: ir.Operation) -> _RowWrites | None:
 def _of_rows(op: ir.Operation, writes: _RowWrites) -> ir.Value | None:
     """The tensor with rows that are written, or added, by one index each; None where the index is
     not known to be repeated along whole rows."""
-    made, dim, new = defining_op(writes.index), writes.dim, writes.new
+    made, dim, new = defining_op(writes.index, _EXPAND), writes.dim, writes.new
     full, shape = torch_shape(writes.tensor.type), torch_shape(writes.index.type)
-    if made is None or made.name != _EXPAND or op.name == _OPERATOR or len(shape) != len(full):
+    if made is None or op.name == _OPERATOR or len(shape) != len(full):
         return None
     index, given = made.operands[0], torch_shape(new.type) if torch_element(new.type) else []
     rows, row = shape[: dim + 1], shape[dim + 1 :]
@@ -123,8 +123,7 @@ def _of_rows(op: ir.Operation, writes: _RowWrites) -> ir.Value | None:
         return None
     build = TorchBuilder(op)
     for last in reversed(range(dim + 1, len(shape))):
-        kind = torch_tensor(torch_shape(index.type)[:last], torch_element(index.type))
-        index = build.op("aten.squeeze.dim", kind, index, build.number(last))
+        index = build.squeezed(index, last)
     if torch_element(index.type) != "si64":
         index = build.wide(index)
     if given[dim] != rows[dim] or rows[dim] is None:
@@ -134,8 +133,7 @@ def _of_rows(op: ir.Operation, writes: _RowWrites) -> ir.Value | None:
         new = build.op("aten.slice.Tensor", kind, new, *bounds, size, build.number(1))
     before = [build.places(index, one) for one in range(dim)]
     units = [build.with_units(value, 0, dim - one) for one, value in enumerate(before)]
-    kind = ir.Type.parse("!torch.list<optional<vtensor>>")
-    indices = build.create(_LIST, [kind], [*units, index]).results[0]
+    indices = build.listed([*units, index], "optional<vtensor>")
     operands = (writes.tensor, indices, new, build.truth(writes.adds))
     return build.op("aten.index_put", op.results[0].type, *operands)
 
@@ -174,8 +172,8 @@ def _length(value: ir.Value, dim: int) -> object:
     if op.name == _TOPK and torch_shape(op.operands[0].type)[dim] is None:
         return _length(op.operands[0], dim)
     if op.name in _FULL and (sizes := defining_op(op.operands[0])) is not None:
-        size = defining_op(sizes.operands[dim])
-        if size is None or size.name != _SIZE:
+        size = defining_op(sizes.operands[dim], _SIZE)
+        if size is None:
             return sizes.operands[dim]
         place = constant_number(size.operands[1])
         if isinstance(place, int):

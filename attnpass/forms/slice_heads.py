@@ -39,11 +39,14 @@ class SliceHeads(OpPass):
     def change(self, op: ir.Operation) -> str:
         if op.name == SLICE:
             return "is transposed alone, by what reads it" if _slice_before_transpose(op) else ""
-        slice_op = defining_op(op.operands[0])
-        cut = None if slice_op is None or slice_op.name != SLICE else _cut(slice_op, op)
-        if cut is None or not all(map(_reads_in_place, _readers(op.results[0]))):
+        slice_op = defining_op(op.operands[0], SLICE)
+        cut = None if slice_op is None else _cut(slice_op, op)
+        if (
+            slice_op is None
+            or cut is None
+            or not all(map(_reads_in_place, _readers(op.results[0])))
+        ):
             return ""
-        assert slice_op is not None
         _rewrite(slice_op, op, cut)
         return "takes whole heads of what it is a part of, and is read where they stand"
 
@@ -101,9 +104,8 @@ def _reads_in_place(op: ir.Operation) -> bool:
 
 def _slice_before_transpose(op: ir.Operation) -> bool:
     """Transposes a slice behind it, not what it is a part of; whether it does."""
-    transpose = defining_op(op.operands[0])
-    view = view_of(op)
-    if transpose is None or transpose.name != "linalg.transpose" or view is None:
+    transpose, view = defining_op(op.operands[0], "linalg.transpose"), view_of(op)
+    if transpose is None or view is None:
         return False
     source, result = sizes_of(view.source), sizes_of(view.result)
     if len(source) != len(result) or any(run.step != 1 or run.start is None for run in view.runs):

@@ -260,10 +260,9 @@ def _read(op: ir.Operation) -> _Spread | Refusal | None:
     """A convolution of an image that is spread over zeros; None for others, and why one stays."""
     grouped = op.name == _GROUPED
     value = op.operands[0]
-    made = defining_op(value)
-    if grouped and made is not None and made.name == "tensor.expand_shape":
-        made = defining_op(made.operands[0])
-    if made is None or made.name != "tensor.insert_slice":
+    cut = defining_op(value, "tensor.expand_shape") if grouped else None
+    made = defining_op(value if cut is None else cut.operands[0], "tensor.insert_slice")
+    if made is None:
         return None
     lows, steps = (list(made.attributes[f"static_{name}"]) for name in ("offsets", "strides"))
     if element_number(made.operands[1]) != 0 or len(lows) != len(ranked_shape(made.operands[0])):

@@ -106,8 +106,8 @@ class Windows:
     @property
     def is_turned(self) -> bool:
         """Whether channels lie last below a transpose, as they do for what follows then."""
-        op = defining_op(self.image)
-        return op is not None and op.name == "linalg.transpose" and self.weights is not None
+        op = defining_op(self.image, "linalg.transpose")
+        return op is not None and self.weights is not None
 
     @property
     def combine(self) -> str:
@@ -164,8 +164,8 @@ def rounding_behind(op: ir.Operation) -> ir.Operation | None:
 
 def bias_of(start: ir.Value) -> ir.Value | None:
     """The numbers of channels that what a convolution begins with repeats."""
-    op = defining_op(start)
-    if op is None or op.name != "linalg.broadcast" or len(ranked_shape(op.operands[0])) != 1:
+    op = defining_op(start, "linalg.broadcast")
+    if op is None or len(ranked_shape(op.operands[0])) != 1:
         return None
     repeated = list(op.attributes["dimensions"])
     return op.operands[0] if 1 not in repeated else None
@@ -175,13 +175,13 @@ def padded_by_number(
     image: ir.Value,
 ) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
     """What is padded on sides of known sizes with a number, these and that; None for no such."""
-    op = defining_op(image)
-    if op is None or op.name != "tensor.pad" or len(op.operands) > 1:
+    op = defining_op(image, "tensor.pad")
+    if op is None or len(op.operands) > 1:
         return None
     sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
     number = yielded(op)
-    made = defining_op(number)
-    if made is None or made.name != "arith.constant" or made.block == op.regions[0].blocks[0]:
+    made = defining_op(number, "arith.constant")
+    if made is None or made.block == op.regions[0].blocks[0]:
         return None
     return (op.operands[0], sides, number) if min(map(min, sides)) >= 0 else None
 

@@ -114,10 +114,9 @@ class PieceWriter:
             return inner.copy(made.op, [self.value(one, inner) for one in made.inputs]).results[0]
         assert isinstance(made, Leaf), "of constants the reader makes leaves, and it reads no index"
         if not is_ranked_tensor(made.value):
-            op = defining_op(made.value)
             # It may stand in the body of an op that goes away.
-            is_constant = op is not None and op.name == "arith.constant"
-            return inner.copy(op).results[0] if op and is_constant else made.value
+            constant = defining_op(made.value, "arith.constant")
+            return made.value if constant is None else inner.copy(constant).results[0]
         cut = self._cut[made]
         return inner.extract(cut.value, [_index(place, inner) for place in cut.places])
 

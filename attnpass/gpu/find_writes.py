@@ -180,8 +180,8 @@ def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
         return None
     rows = row_writes(op) if len(places) > 1 else None
     combines = combines.of_rows(updates if rows is None else rows.source)
-    begun, begins = defining_op(original), None
-    if begun is not None and begun.name == _SCATTER and _same_places(begun, op):
+    begun, begins = defining_op(original, _SCATTER), None
+    if begun is not None and _same_places(begun, op):
         begins = written_number(begun) if has_one_use(original) else None
     return _CombinedWrite(op, combines, rows, None if begins is None else begun, begins)
 
@@ -245,8 +245,7 @@ def _is_cheap(op: ir.Operation) -> bool:
 
 def _is_empty(value: ir.Value) -> bool:
     """Whether nothing is in a tensor yet: what is not written may be anything."""
-    op = defining_op(value)
-    return op is not None and op.name == "tensor.empty"
+    return defining_op(value, "tensor.empty") is not None
 
 
 def _few(rows: int, length: int) -> bool:
@@ -269,17 +268,15 @@ def _narrow(build: Builder, indices: ir.Value, length: Size, i32: ir.Type) -> ir
     """Indices in 32 bits, which a GPU compares in one instruction; -1 where they are none of
     `length`."""
 
-    def body(inner: Builder, scalars: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    def body(inner: Builder, scalars: Sequence[ir.Value]) -> ir.Value:
         index = inner.to_index(scalars[0])
         # A negative one is beyond all where it counts as one without sign.
         inside = inner.compare("ult", index, inner.size(length))
         place = inner.convert("arith.index_cast", index, i32)
-        return [inner.select(inside, place, inner.splat(-1, i32))]
+        return inner.select(inside, place, inner.splat(-1, i32))
 
-    init = build.empty(sizes_of(indices), i32)
-    (narrow,) = build.generic([indices], [init], [(0,), (0,)], body)
     # Else it is made anew for each row that looks for its index.
-    return compute_barrier(build, narrow)
+    return compute_barrier(build, build.computed(sizes_of(indices), i32, body, indices))
 
 
 def _is_hit(inner: Builder, given: Sequence[ir.Value]) -> ir.Value:
@@ -373,9 +370,7 @@ def _as(build: Builder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
 def _cast(build: Builder, value: ir.Value, kind: ir.Type) -> ir.Value:
     if element_type(value) == kind:
         return value
-    dims = tuple(range(len(sizes_of(value))))
-    init = build.empty(sizes_of(value), kind)
-    return build.generic([value], [init], [dims, dims], lambda b, x: [_as(b, x[0], kind)])[0]
+    return build.computed(sizes_of(value), kind, lambda b, x: _as(b, x[0], kind), value)
 
 
 def _last(op: ir.Operation, build: Builder) -> ir.Value:

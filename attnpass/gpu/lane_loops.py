@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from iree.compiler import ir
 
-from ..ir import DYNAMIC, Builder, defining_op, element_bytes
+from ..ir import DYNAMIC, Builder, below_ops, defining_op, element_bytes
 from .lowered.async_tiles import is_assumed_multiple
 from .lowered.threads import dimension_x
 
@@ -185,9 +185,7 @@ class LaneLoops:
 
 def size_value(memref: ir.Value, dim: int) -> ir.Value | None:
     """The value of a memref's unknown size, as what makes the memref has it; None for other ops."""
-    op = defining_op(memref)
-    while op is not None and op.name == "memref.assume_alignment":
-        op = defining_op(op.operands[0])
+    op = defining_op(below_ops(memref, "memref.assume_alignment"))
     shape = ir.MemRefType(memref.type).shape
     if op is None or shape[dim] != DYNAMIC:
         return None
@@ -200,10 +198,8 @@ def size_value(memref: ir.Value, dim: int) -> ir.Value | None:
 def start_of(memref: ir.Value) -> int | None:
     """A number of elements that a memref begins at a whole multiple of; None where none is known.
     Buffers begin at vectors, and what is bound of them at any byte: a part of a concat of dim 0."""
+    memref = below_ops(memref, *_SAME_START)
     op = defining_op(memref)
-    while op is not None and op.name in _SAME_START:
-        memref = op.operands[0]
-        op = defining_op(memref)
     if op is None:
         return 0
     if op.name == "hal.interface.binding.subspan":

@@ -79,8 +79,8 @@ def _first_writes(function: ir.Operation) -> list[tuple[ir.Operation, int]]:
 
 def _first_write(value: ir.Value) -> tuple[ir.Operation, int] | None:
     """The dispatch that first writes into what has become `value`, if nothing was in it before."""
-    op, found = defining_op(value), None
-    while op is not None and op.name in (_BARRIER, _RESHAPE, _DISPATCH):
+    found = None
+    while (op := defining_op(value, _BARRIER, _RESHAPE, _DISPATCH)) is not None:
         number = tied_operand(op) if op.name == _DISPATCH else 0
         if op.name == _BARRIER:
             number = ir.OpResult(value).result_number
@@ -88,8 +88,7 @@ def _first_write(value: ir.Value) -> tuple[ir.Operation, int] | None:
             return None
         found = (op, number) if op.name == _DISPATCH else None
         value = op.operands[number]
-        op = defining_op(value)
-    return found if op is not None and op.name == _EMPTY else None
+    return found if defining_op(value, _EMPTY) is not None else None
 
 
 def _own_memory(write: ir.Operation, number: int) -> bool:

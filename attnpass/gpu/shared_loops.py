@@ -71,8 +71,8 @@ def tensors_of(op: ir.Operation) -> list[tuple[ir.Value, maps.Positions]]:
 def combines(op: ir.Operation) -> bool:
     """Whether a `linalg.generic` of one result combines that with what its parts give, in any order
     (it sums, say). IREE 3.13 fails where lanes share what a chain of other ops makes."""
-    last, total = defining_op(yielded(op)), body_of(op).arguments[len(op.operands) - 1]
-    if last is None or last.name not in _COMBINES or list(last.operands).count(total) != 1:
+    last, total = defining_op(yielded(op), *_COMBINES), body_of(op).arguments[len(op.operands) - 1]
+    if last is None or list(last.operands).count(total) != 1:
         return False
     return users(total) == [last]
 

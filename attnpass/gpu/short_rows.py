@@ -448,8 +448,8 @@ def _is_summed_and_stored(op: ir.Operation) -> bool:
 def _stores_across_a_dim(op: ir.Operation) -> bool:
     """Whether an op stores to a part of a buffer that has dims of one element that the part leaves
     out, not all in front."""
-    view = defining_op(op.operands[1]) if op.name in STORES else None
-    if view is None or view.name != "memref.subview":
+    view = defining_op(op.operands[1], "memref.subview") if op.name in STORES else None
+    if view is None:
         return False
     own, whole = (
         ir.MemRefType(value.type).get_strides_and_offset()[0]

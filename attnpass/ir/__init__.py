@@ -42,6 +42,7 @@ from .bodies import (
 from .builder import Builder, fill_builtin_region
 from .locations import location_text, number_at, number_of, path_text, set_number
 from .queries import (
+    below_ops,
     collect,
     concat_dim,
     defining_op,
@@ -132,6 +133,7 @@ __all__ = [
     "add_function",
     "append_op",
     "below_casts",
+    "below_ops",
     "body_names",
     "body_of",
     "body_ops",

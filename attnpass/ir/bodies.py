@@ -20,6 +20,13 @@ from .types import is_float, is_ranked_tensor
 
 # Read which iteration dim the body computes for.
 INDEX_OPS = ("linalg.index", "iree_linalg_ext.index")
+# What `arith.cmpi` and `arith.cmpf` ask, by their numbers. Of floats those with `o` are false where
+# one is NaN, those with `u` true.
+INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+FLOAT_PREDICATES = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
 _SCALAR_DIALECTS = ("arith.", "math.")
 
 Place = TypeVar("Place")
@@ -90,8 +97,8 @@ def needed_ops(op: ir.Operation, wanted: Sequence[ir.Value]) -> list[ir.Operatio
 def constant_number(value: ir.Value) -> float | int | None:
     """The number that a constant, or each element of one, is, an int of integers; None for all
     other values."""
-    op = defining_op(value)
-    if op is None or op.name != "arith.constant":
+    op = defining_op(value, "arith.constant")
+    if op is None:
         return None
     attribute = known_attribute(op, "value")
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
@@ -125,10 +132,16 @@ def scalar_number(value: ir.Value) -> float | None:
     return splat_number(value) if is_float(value.type) else None
 
 
+def predicate(op: ir.Operation) -> str:
+    """What a comparison of scalars asks, by one of `INTEGER_PREDICATES` or `FLOAT_PREDICATES`."""
+    names = INTEGER_PREDICATES if op.name == "arith.cmpi" else FLOAT_PREDICATES
+    return names[ir.IntegerAttr(op.attributes["predicate"]).value]
+
+
 def filled_with(value: ir.Value) -> ir.Value | None:
     """The scalar that a `linalg.fill` makes a tensor of; None for all other values."""
-    op = defining_op(value)
-    return op.operands[0] if op is not None and op.name == "linalg.fill" else None
+    op = defining_op(value, "linalg.fill")
+    return op.operands[0] if op is not None else None
 
 
 def element_number(value: ir.Value) -> float | None:
@@ -152,8 +165,8 @@ def combined(op: ir.Operation, names: Sequence[str], number: int = 0) -> ir.Valu
     if op.name != "linalg.generic" or not reduces(op):
         return None
     total = body_of(op).arguments[len(op.operands) - len(op.results) + number]
-    combines = defining_op(below_casts(yielded(op, number)))
-    if combines is None or combines.name not in names:
+    combines = defining_op(below_casts(yielded(op, number)), *names)
+    if combines is None:
         return None
     terms = [below_casts(operand) for operand in combines.operands]
     return terms[1 - terms.index(total)] if terms.count(total) == 1 else None

@@ -207,8 +207,8 @@ class Builder(ScalarBuilder):
         sizes = sizes_of(value)
         merged = [product([sizes[dim] for dim in group]) for group in groups]
         result = self.tensor_type(merged, element_type(value))
-        source = defining_op(value)
-        if source is not None and source.name == "tensor.expand_shape":
+        source = defining_op(value, "tensor.expand_shape")
+        if source is not None:
             inner = source.operands[0]
             if inner.type == result and index_array(source.attributes["reassociation"]) == [
                 list(group) for group in groups
@@ -231,8 +231,8 @@ class Builder(ScalarBuilder):
         if all(len(group) == 1 for group in groups) and len(sizes) == len(ranked_shape(value)):
             return value
         result = self.tensor_type(sizes, element_type(value))
-        source = defining_op(value)
-        if source is not None and source.name == "tensor.collapse_shape":
+        source = defining_op(value, "tensor.collapse_shape")
+        if source is not None:
             inner = source.operands[0]
             same = index_array(source.attributes["reassociation"]) == [list(g) for g in groups]
             if same and inner.type == result and sizes_of(inner) == tuple(sizes):

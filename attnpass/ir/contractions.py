@@ -123,8 +123,8 @@ def _loop_sizes(
 def adds_products(op: ir.Operation) -> bool:
     """Whether a generic adds up the products of its two inputs, casts left out."""
     added = summand(op) if len(op.operands) == 3 else None
-    product = None if added is None else defining_op(added)
-    if product is None or product.name not in _PRODUCTS:
+    product = None if added is None else defining_op(added, *_PRODUCTS)
+    if product is None:
         return False
     factors = [below_casts(operand) for operand in product.operands]
     inputs = list(body_of(op).arguments)[:2]

@@ -13,10 +13,21 @@ from .types import ranked_shape
 Node = TypeVar("Node")
 
 
-def defining_op(value: ir.Value) -> ir.Operation | None:
-    """The op that makes `value`; None for a block argument."""
+def defining_op(value: ir.Value, *names: str) -> ir.Operation | None:
+    """The op that makes `value`, if it is of one of `names`, where there are any; None for a block
+    argument."""
     owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.operation
+    return op if not names or op.name in names else None
+
+
+def below_ops(value: ir.Value, *names: str) -> ir.Value:
+    """What `value` is made of, through ops of these names: the first operand of each."""
+    while (op := defining_op(value, *names)) is not None:
+        value = op.operands[0]
+    return value
 
 
 def enclosing(op: ir.Operation) -> Iterator[ir.Operation]:

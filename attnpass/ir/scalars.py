@@ -8,6 +8,7 @@ from typing import Self
 
 from iree.compiler import ir
 
+from .bodies import FLOAT_PREDICATES, INTEGER_PREDICATES
 from .queries import defining_op, next_op
 from .sizes import DynamicSize, Size, SizeProduct
 from .types import DYNAMIC, element_type, is_float, with_element
@@ -205,16 +206,12 @@ class ScalarBuilder:
 
     def compare(self, predicate: str, left: ir.Value, right: ir.Value | int) -> ir.Value:
         """`arith.cmpi` of two integers or indices, or vectors of them: `ult`, `eq`, and so on."""
-        predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-        return self._compare("arith.cmpi", predicates.index(predicate), left, right)
+        return self._compare("arith.cmpi", INTEGER_PREDICATES.index(predicate), left, right)
 
     def compare_floats(self, predicate: str, left: ir.Value, right: ir.Value | float) -> ir.Value:
         """`arith.cmpf` of two floats or vectors of them: `ogt`, false where one is NaN, and so
         on; `uno` says whether one is."""
-        ordered = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord")
-        unordered = ("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
-        number = (*ordered, *unordered).index(predicate)
-        return self._compare("arith.cmpf", number, left, right)
+        return self._compare("arith.cmpf", FLOAT_PREDICATES.index(predicate), left, right)
 
     def _compare(
         self, name: str, predicate: int, left: ir.Value, right: ir.Value | float

@@ -117,8 +117,8 @@ def _size_operand(op: ir.Operation, dim: int) -> ir.Value | None:
         known = len(sizes) == len(ranked_shape(op.results[0]))
         return op.operands[first + _dynamic_rank(sizes, dim)] if known else None
     if op.name == "tensor.reshape":
-        shape = defining_op(op.operands[1])
-        if shape is not None and shape.name == "tensor.from_elements":
+        shape = defining_op(op.operands[1], "tensor.from_elements")
+        if shape is not None:
             return _as_index(shape.operands[dim])
     return None
 
@@ -127,8 +127,8 @@ def _as_index(value: ir.Value) -> ir.Value | None:
     """The index that a size of integer type is cast from, if any: torch's sizes are i64."""
     if isinstance(value.type, ir.IndexType):
         return value
-    cast = defining_op(value)
-    if cast is None or cast.name != "arith.index_cast":
+    cast = defining_op(value, "arith.index_cast")
+    if cast is None:
         return None
     return cast.operands[0] if isinstance(cast.operands[0].type, ir.IndexType) else None
 
@@ -162,8 +162,8 @@ def _dynamic_rank(shape: Sequence[int | None], dim: int) -> int:
 
 def index_size(value: ir.Value) -> Size:
     """The size that an index is, traced up to where it comes from."""
-    op = defining_op(value)
-    if op is not None and op.name == "tensor.dim":
+    op = defining_op(value, "tensor.dim")
+    if op is not None:
         dim = whole_number(op.operands[1])
         if dim is not None:
             source = op.operands[0]

@@ -17,8 +17,8 @@ CODES |= {"f16": 5, "f32": 6, "f64": 7, "bf16": 15}
 
 def constant_number(value: ir.Value) -> int | float | None:
     """The number that a `torch.constant.int` or a `torch.constant.float` is."""
-    op = defining_op(value)
-    if op is None or op.name not in ("torch.constant.int", "torch.constant.float"):
+    op = defining_op(value, "torch.constant.int", "torch.constant.float")
+    if op is None:
         return None
     number = op.attributes["value"]
     return ir.IntegerAttr(number).value if "int" in op.name else ir.FloatAttr(number).value
@@ -26,8 +26,8 @@ def constant_number(value: ir.Value) -> int | float | None:
 
 def constant_truth(value: ir.Value) -> bool | None:
     """The truth that a `torch.constant.bool` is."""
-    op = defining_op(value)
-    if op is None or op.name != "torch.constant.bool":
+    op = defining_op(value, "torch.constant.bool")
+    if op is None:
         return None
     return bool(ir.BoolAttr(op.attributes["value"]).value)
 
@@ -52,6 +52,14 @@ class TorchBuilder(Builder):
         value = {"value": ir.BoolAttr.get(is_true)}
         kind = ir.Type.parse("!torch.bool")
         return self.create("torch.constant.bool", [kind], [], value).results[0]
+
+    def word(self, text: str) -> ir.Value:
+        kind = ir.Type.parse("!torch.str")
+        value = {"value": self.string(text)}
+        return self.create("torch.constant.str", [kind], [], value).results[0]
+
+    def none(self) -> ir.Value:
+        return self.op("constant.none", ir.Type.parse("!torch.none"))
 
     @property
     def _whole(self) -> ir.Type:
@@ -83,23 +91,33 @@ class TorchBuilder(Builder):
     def places(self, tensor: ir.Value, dim: int) -> ir.Value:
         """The places along a dim: 0, 1, and so on."""
         kind = torch_tensor([torch_shape(tensor.type)[dim]], "si64")
-        none = self.op("constant.none", ir.Type.parse("!torch.none"))
+        none = self.none()
         size, code = self.size_of(tensor, dim), self.number(CODES["si64"])
         return self.op("aten.arange", kind, size, code, none, none, none)
 
     def with_units(self, value: ir.Value, front: int, behind: int) -> ir.Value:
         """A tensor with more dims of size one."""
         for place in (*([0] * front), *([-1] * behind)):
-            shape = torch_shape(value.type)
-            wanted = [1, *shape] if place == 0 else [*shape, 1]
-            kind = torch_tensor(wanted, torch_element(value.type))
-            value = self.op("aten.unsqueeze", kind, value, self.number(place))
+            value = self.unsqueezed(value, place)
         return value
 
-    def listed(self, numbers: Sequence[ir.Value]) -> ir.Value:
-        """A list of integers."""
-        list_of = ir.Type.parse("!torch.list<int>")
-        return self.create("torch.prim.ListConstruct", [list_of], numbers).results[0]
+    def unsqueezed(self, value: ir.Value, place: int) -> ir.Value:
+        """A tensor with a dim of size one more, at a place of its own dims or (-1) behind them."""
+        shape = torch_shape(value.type)
+        shape.insert(len(shape) if place < 0 else place, 1)
+        kind = torch_tensor(shape, torch_element(value.type))
+        return self.op("aten.unsqueeze", kind, value, self.number(place))
+
+    def squeezed(self, value: ir.Value, place: int) -> ir.Value:
+        """A tensor without one of its dims, which is of size one."""
+        shape = torch_shape(value.type)
+        kind = torch_tensor([*shape[:place], *shape[place + 1 :]], torch_element(value.type))
+        return self.op("aten.squeeze.dim", kind, value, self.number(place))
+
+    def listed(self, values: Sequence[ir.Value], of: str = "int") -> ir.Value:
+        """A list of values of this type."""
+        list_of = ir.Type.parse(f"!torch.list<{of}>")
+        return self.create("torch.prim.ListConstruct", [list_of], values).results[0]
 
     def numbers(self, *numbers: int) -> ir.Value:
         """A list of constant integers."""

@@ -16,7 +16,7 @@ from iree.compiler import ir
 from . import maps
 from .attributes import index_array
 from .bodies import body_names, body_of, read_elementwise
-from .queries import defining_op
+from .queries import below_ops, defining_op
 from .types import DYNAMIC, element_type, is_ranked_tensor, ranked_shape
 
 # Reshapes that say which dims belong together.
@@ -137,13 +137,11 @@ def is_widened_integer(value: ir.Value) -> bool:
     made = read_elementwise(defining_op(value))
     if made is None or str(element_type(value)) != "i64":
         return False
-    scalar = made.scalar
-    while (op := defining_op(scalar)) is not None and op.name in _SIGNED_CASTS:
-        scalar = op.operands[0]
-    unsigned = op is not None and op.name == "arith.extui"
-    kind = op.operands[0].type if op is not None and unsigned else scalar.type
+    scalar = below_ops(made.scalar, *_SIGNED_CASTS)
+    unsigned = defining_op(scalar, "arith.extui")
+    kind = scalar.type if unsigned is None else unsigned.operands[0].type
     bits = kind.width if isinstance(kind, ir.IntegerType) else 64
-    return bits < 32 or (bits == 32 and not unsigned)
+    return bits < 32 or (bits == 32 and unsigned is None)
 
 
 def _made_by(value: ir.Value, names: Sequence[str]) -> View | None:

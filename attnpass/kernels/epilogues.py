@@ -209,8 +209,8 @@ def _activation(term: Term) -> tuple[str, Term] | None:
     return None
 
 
-# Comparisons of arith.cmpf by which NaN is kept: greater or unordered, less and ordered.
-_GREATER, _LESS = (9, 10), (4, 5)
+# Comparisons by which NaN is kept.
+_GREATER, _LESS = ("ugt", "uge"), ("olt", "ole")
 
 
 def _above_zero(term: Term) -> Term | None:

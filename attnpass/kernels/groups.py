@@ -21,14 +21,21 @@ from ..ir import (
     ranked_shape,
     users,
 )
-from ..ir.bodies import Scope, body_of, constant_number, filled_with, summand, whole_number
+from ..ir.bodies import (
+    Scope,
+    body_of,
+    constant_number,
+    filled_with,
+    predicate,
+    summand,
+    whole_number,
+)
 from ..ir.contractions import read_contraction, starts_at_zero
 from ..ir.expressions import Expression, ExpressionReader, Index, Leaf, Number, ScalarStep
 from .products import ProductFacts, RowGroups, below_all, written_alone
 
 # The dims of the products that are added up: groups, rows, columns; and a group among all.
 _GROUP, _ROW, _COLUMN, _OTHER = range(4)
-_EQUAL, _AT_MOST, _AT_LEAST = 0, 3, 5
 _WIDENS = ("arith.extf", "arith.extsi", "arith.index_cast")
 _SIGNED = ("i32", "i64")
 # Of elements at places along the dims of the products.
@@ -92,12 +99,10 @@ def _is_zero(term: Term | None) -> bool:
     return isinstance(term, Number) and term.number == 0
 
 
-def _compared(term: Term | None, predicate: int) -> tuple[Term, ...]:
+def _compared(term: Term | None, asked: str) -> tuple[Term, ...]:
     """What an `arith.cmpi` of this predicate compares; nothing for what is none."""
     given = _inputs(term, "arith.cmpi")
-    if not isinstance(term, ScalarStep) or not given:
-        return ()
-    return given if ir.IntegerAttr(term.op.attributes["predicate"]).value == predicate else ()
+    return given if isinstance(term, ScalarStep) and given and predicate(term.op) == asked else ()
 
 
 def _summed(op: ir.Operation) -> Term | None:
@@ -115,7 +120,7 @@ def _summed(op: ir.Operation) -> Term | None:
 
 def _ends_of(condition: Term) -> ir.Value | None:
     """The ends of groups, where a condition asks whether a row is of a group."""
-    pair = [*_compared(condition, _EQUAL)]
+    pair = [*_compared(condition, "eq")]
     if Index(_GROUP) not in pair:
         return None
     own = pair[1 - pair.index(Index(_GROUP))]
@@ -139,7 +144,7 @@ def _counted(op: ir.Operation | None) -> ir.Value | None:
         return None
     places = [_ROW if loop == row else _OTHER for loop in loops]
     term = _TermReader().summed(op, value, given, places)
-    pairs = (_compared(term, _AT_LEAST), _compared(term, _AT_MOST)[::-1])
+    pairs = (_compared(term, "sge"), _compared(term, "sle")[::-1])
     for rows, ends in filter(None, pairs):
         if rows == Index(_ROW) and isinstance(ends, Leaf) and ends.places == (_OTHER,):
             named = element_type_name(ends.value) in _SIGNED and len(ranked_shape(ends.value)) == 1

@@ -19,6 +19,7 @@ from ..attention.widening import below_widening
 from ..ir import (
     Refusal,
     Size,
+    below_ops,
     defining_op,
     element_type_name,
     is_elementwise,
@@ -32,7 +33,7 @@ from ..ir import (
     splat_number,
     users,
 )
-from ..ir.bodies import ScalarReader, Scope, read_elementwise, takes_by_index
+from ..ir.bodies import ScalarReader, Scope, predicate, read_elementwise, takes_by_index
 from ..ir.contractions import FEW_ROWS, ContractionFacts, read_contraction, starts_at_zero
 from ..ir.views import IN_PLACE, RESHAPES, SLICE, WHOLE, View, repeat_of, view_of
 from .epilogues import PRODUCT, Epilogue, Term, epilogue_of, factors_of, from_column
@@ -165,9 +166,7 @@ def _with_weights(facts: ContractionFacts, number: int) -> ProductFacts | Refusa
 def _is_taken_for_few(weights: ir.Value, rows: Size) -> bool:
     """Whether weights are taken by index, as those of a token's experts, for few rows: IREE reads
     them where they are, and for a kernel they would be copied."""
-    op = defining_op(weights)
-    while op is not None and op.name in WHOLE:
-        op = defining_op(op.operands[0])
+    op = defining_op(below_ops(weights, *WHOLE))
     return takes_by_index(op) and isinstance(rows, int) and rows <= FEW_ROWS
 
 
@@ -571,7 +570,7 @@ class _Reader(ScalarReader["int | None", Term]):
             return given[0]
         numbers = [term[1] for term in given if term is not None and term[0] == "number"]
         if op.name == "arith.cmpf":
-            return (op.name, *given, ir.IntegerAttr(op.attributes["predicate"]).value)
+            return (op.name, *given, predicate(op))
         if op.name in _FOLDED and len(numbers) == len(given):
             return ("number", _FOLDED[op.name](*numbers))
         return (op.name, *given)

@@ -245,8 +245,8 @@ def fold_result(fold: ResultFold, dead_ops: DeadOps) -> ir.Operation | None:
     facts, layout = fold.facts, fold.layout
     positions = facts.map_of("output")
     destination = facts.value("output")
-    producer = defining_op(destination)
-    if producer is None or producer.name != "tensor.empty":
+    producer = defining_op(destination, "tensor.empty")
+    if producer is None:
         return None
     cuts: list[list[Size]] = [[iteration_size(facts, dim)] for dim in range(facts.num_dims)]
     for axes, p in zip(layout.dims, positions, strict=True):

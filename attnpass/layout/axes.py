@@ -118,7 +118,7 @@ def source_below(
 ) -> tuple[ir.Value, Dims]:
     """(x, its dims) where `value`, which has `dims`, is a view of all of x, or repeats it, and x is
     none itself; through views of these names alone, if any are given."""
-    while (op := defining_op(value)) is not None and (not names or op.name in names):
+    while (op := defining_op(value, *names)) is not None:
         below = source_of(op, dims, axes)
         if below is None:
             break

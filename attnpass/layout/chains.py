@@ -73,8 +73,7 @@ def _values(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _is_blank(value: ir.Value) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name in ("tensor.empty", "linalg.fill")
+    return defining_op(value, "tensor.empty", "linalg.fill") is not None
 
 
 def _planned(node: Node, absorber: Node | None) -> tuple[str, Fate]:
@@ -92,8 +91,7 @@ def _planned(node: Node, absorber: Node | None) -> tuple[str, Fate]:
 
 
 def _is_reshape(value: ir.Value) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name in RESHAPES
+    return defining_op(value, *RESHAPES) is not None
 
 
 def _absorber(nodes: Iterable[Node]) -> Node | None:

@@ -389,11 +389,10 @@ def _is_read_beside(value: ir.Value, source: ir.Value) -> bool:
 def epilogue_products(value: ir.Value) -> list[ir.Operation]:
     """The contractions that `value`, below reshapes, is an elementwise op on, all of them read by
     nobody else; none where it is something else."""
-    op = defining_op(value)
-    while op is not None and op.name in RESHAPES and has_one_use(value):
+    while has_one_use(value) and (op := defining_op(value, *RESHAPES)) is not None:
         value = op.operands[0]
-        op = defining_op(value)
-    if op is None or op.name != "linalg.generic" or reduces(op) or not has_one_use(value):
+    op = defining_op(value, "linalg.generic")
+    if op is None or reduces(op) or not has_one_use(value):
         return []
     inputs = list(op.operands)[: len(op.operands) - len(op.results)]
     made = [made for x in inputs if has_one_use(x) and (made := defining_op(x)) is not None]

@@ -105,8 +105,8 @@ def _reads_of(op: ir.Operation) -> tuple[ir.Value, list[Read | None]] | None:
 def _indexed_nest(op: ir.Operation) -> tuple[ir.Value, list[Index]] | None:
     """What a loop nest yields an element of, and the indices of that."""
     made = read_elementwise(op)
-    extract = None if made is None else defining_op(made.scalar)
-    if made is None or extract is None or extract.name != "tensor.extract":
+    extract = None if made is None else defining_op(made.scalar, "tensor.extract")
+    if made is None or extract is None:
         return None
     source, *scalars = extract.operands
 

@@ -217,8 +217,7 @@ def _cost_of_keeping(node: Node) -> Cost | None:
 
 def _is_free(value: ir.Value) -> bool:
     """Whether having `value` in two layouts moves nothing at run time."""
-    op = defining_op(value)
-    return op is not None and op.name in _MADE_TWICE
+    return defining_op(value, *_MADE_TWICE) is not None
 
 
 def _transposes(op: ir.Operation, uses: _Uses) -> bool:
@@ -260,8 +259,7 @@ def _is_copied(op: ir.Operation) -> bool:
         if _long_dims(reader.operands[0]) != _long_dims(reader.results[0]):
             return True
         readers += [use.owner.operation for use in reader.results[0].uses]
-    source = defining_op(below_views(op.operands[0], RESHAPES))
-    return source is not None and source.name == "linalg.transpose"
+    return defining_op(below_views(op.operands[0], RESHAPES), "linalg.transpose") is not None
 
 
 def _long_dims(value: ir.Value) -> list[int | None]:

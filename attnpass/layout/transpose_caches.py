@@ -307,8 +307,8 @@ def _is_updated(argument: ir.Value, result: ir.Value) -> bool:
     """Whether `result` is `argument` with some of it written, added or taken out."""
 
     def before(value: ir.Value) -> list[ir.Value]:
-        op = defining_op(value)
-        if op is None or op.name not in _UPDATES or reduces(op):
+        op = defining_op(value, *_UPDATES)
+        if op is None or reduces(op):
             return []
         return [operand for operand in op.operands if is_ranked_tensor(operand)]
 

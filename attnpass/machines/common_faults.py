@@ -40,5 +40,4 @@ def _starts_anew(facts: AttentionFacts) -> bool:
 
 
 def begins_with_number(facts: AttentionFacts, name: str) -> bool:
-    start = defining_op(facts.value(name))
-    return start is not None and start.name in _NUMBERS
+    return defining_op(facts.value(name), *_NUMBERS) is not None

@@ -27,6 +27,7 @@ from ..ir import (
     maps,
     product,
     ranked_shape,
+    reached,
     sizes_of,
 )
 from ..ir.contractions import is_contraction
@@ -185,8 +186,8 @@ def keep_mask_in_memory(op: ir.Operation, of_positions: bool) -> None:
     if known and not of_positions and not _reads_elements(facts.value("mask")):
         return
     reader, number = without_views(op, facts.index("mask"))
-    made = defining_op(reader.operands[number])
-    if made is not None and made.name == "linalg.generic":
+    made = defining_op(reader.operands[number], "linalg.generic")
+    if made is not None:
         store_operand(reader, number)
         for place, given in enumerate(made.operands):
             # Or IREE makes the mask in the tiles of a product that it repeats.
@@ -206,19 +207,19 @@ def _is_product(value: ir.Value) -> bool:
 def _reads_elements(mask: ir.Value) -> bool:
     """Whether a mask is made of a tensor that is in memory, as a triangle kept as a buffer is, not
     of positions and numbers alone."""
-    pending, seen = [mask], {mask}
-    while pending:
-        value = pending.pop()
+
+    def is_in_memory(value: ir.Value) -> bool:
         op = defining_op(value)
-        if op is None or is_held(value):
-            return True
-        if op.name == "arith.constant" and is_ranked_tensor(value):
-            attribute = known_attribute(op, "value")
-            if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
-                return True
-        pending += [given for given in op.operands if given not in seen]
-        seen.update(op.operands)
-    return False
+        if op is None or op.name != "arith.constant" or not is_ranked_tensor(value):
+            return is_held(value)
+        attribute = known_attribute(op, "value")
+        return not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat
+
+    def operands(value: ir.Value) -> Sequence[ir.Value]:
+        op = defining_op(value)
+        return [] if op is None else list(op.operands)
+
+    return any(map(is_in_memory, reached([mask], operands)))
 
 
 def _scale(scores: Scores) -> tuple[float, tuple[Function, ...], float]:

@@ -93,8 +93,8 @@ def _chosen(op: ir.Operation) -> ir.Value | None:
     """The operand that an elementwise generic has elements of, cast to another float, or where a
     condition holds."""
     chosen = yielded(op)
-    select = defining_op(chosen)
-    if select is not None and select.name == "arith.select":
+    select = defining_op(chosen, "arith.select")
+    if select is not None:
         chosen = select.operands[1]
     operands = zip(body_of(op).arguments, op.operands, strict=True)
     below = below_casts(chosen)

@@ -10,6 +10,7 @@ from functools import partial
 from iree.compiler import ir
 
 from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranked_shape, users
+from ..ir.bodies import predicate
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..layout.axes import Axes, Dims, result_of
@@ -29,8 +30,8 @@ from .sinks import (
     sink_in_sum,
 )
 
-# cmpf predicates that hold for a NaN beside itself.
-_IS_NAN = (13, 14)
+# What holds for a NaN beside itself.
+_IS_NAN = ("une", "uno")
 # By which factor the exponent of a power is that of e.
 _POWERS = {"math.exp": 1.0, "math.exp2": math.log(2)}
 
@@ -398,7 +399,7 @@ def _unguarded(elements: AxisReader, expression: Expression) -> Expression:
     if not is_test or not isinstance(then, Number) or then.number != 0:
         return expression
     assert isinstance(test, ScalarStep)
-    nan = ir.IntegerAttr(test.op.attributes["predicate"]).value in _IS_NAN
+    nan = predicate(test.op) in _IS_NAN
     alike = all(elements.same(given, other) for given in test.inputs)
     return without_casts(other) if nan and alike else expression
 
@@ -434,7 +435,7 @@ def _guarded(expression: Expression) -> tuple[Expression | None, Expression]:
         test, then, other = expression.inputs
         is_zero = isinstance(then, Number) and then.number == 0
         if is_zero and isinstance(test, ScalarStep) and test.name == "arith.cmpf":
-            equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in IS_EQUAL
+            equal = predicate(test.op) in IS_EQUAL
             value, least = test.inputs
             if equal and isinstance(least, Number) and least.number == -math.inf:
                 return without_casts(value), without_casts(other)

@@ -20,15 +20,12 @@ from ..ir import (
     sizes_of,
     summand,
 )
-from ..ir.bodies import combined
+from ..ir.bodies import combined, predicate
 from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..layout.axes import Axes, Dims
 from .elements import AxisReader, Expression, without_casts
 
-# cmpf predicates of numbers that are equal.
-IS_EQUAL = (1, 8)
-# cmpi predicates.
-_EQ, _NE = 0, 1
+IS_EQUAL = ("oeq", "ueq")
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
 
@@ -95,7 +92,7 @@ def all_hidden(elements: AxisReader, test: Expression, keys: frozenset[int]) -> 
         if not isinstance(test, ScalarStep) or test.name != "arith.cmpf":
             return False
         scores, least = test.inputs
-        equal = ir.IntegerAttr(test.op.attributes["predicate"]).value in IS_EQUAL
+        equal = predicate(test.op) in IS_EQUAL
         found[:] = [without_casts(scores)]
         return equal and isinstance(least, Number) and least.number == -math.inf
 
@@ -113,9 +110,8 @@ def _denied(test: Expression) -> Expression | None:
     op = defining_op(other.value) if isinstance(other, Leaf) else None
     value = None if op is None else constant(known_attribute(op, "value"))
     if test.name == "arith.cmpi":
-        wanted = {_EQ: NEVER, _NE: ALWAYS}
-        predicate = ir.IntegerAttr(test.op.attributes["predicate"]).value
-        return given if value is not None and wanted.get(predicate) == value else None
+        wanted = {"eq": NEVER, "ne": ALWAYS}.get(predicate(test.op))
+        return given if value is not None and wanted == value else None
     return given if test.name == "arith.xori" and value == ALWAYS else None
 
 

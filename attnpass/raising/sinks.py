@@ -116,17 +116,14 @@ def scores_beside(
 
 def _pieces(whole: ir.Value) -> tuple[int, list[ir.Value]] | None:
     """(dim, pieces) where a tensor is pieces side by side along a dim."""
-    op = defining_op(whole)
-    if op is not None and op.name == "tensor.concat":
-        return concat_dim(op), list(op.operands)
-    return None if op is None or op.name != "tensor.insert_slice" else _inserted(op)
+    op = defining_op(whole, "tensor.concat")
+    return _inserted(whole) if op is None else (concat_dim(op), list(op.operands))
 
 
-def _inserted(op: ir.Operation) -> tuple[int, list[ir.Value]] | None:
+def _inserted(value: ir.Value) -> tuple[int, list[ir.Value]] | None:
     """`_pieces` of two pieces of known sizes that are inserted into nothing."""
-    full, pieces, dims = sizes_of(op.results[0]), dict[int, ir.Value](), set[int]()
-    last: ir.Operation | None = op
-    while last is not None and last.name == "tensor.insert_slice":
+    full, pieces, dims = sizes_of(value), dict[int, ir.Value](), set[int]()
+    while (last := defining_op(value, "tensor.insert_slice")) is not None:
         sizes, offsets = sizes_of(last.operands[0]), list(last.attributes["static_offsets"])
         strides = set(last.attributes["static_strides"])
         cut = [d for d, size in enumerate(sizes) if size != full[d]]
@@ -136,8 +133,8 @@ def _inserted(op: ir.Operation) -> tuple[int, list[ir.Value]] | None:
             return None
         dims.add(cut[0])
         pieces[offsets[cut[0]]] = last.operands[0]
-        last = defining_op(last.operands[1])
-    if last is None or last.name != "tensor.empty" or len(dims) != 1 or len(pieces) != 2:
+        value = last.operands[1]
+    if defining_op(value, "tensor.empty") is None or len(dims) != 1 or len(pieces) != 2:
         return None
     (dim,) = dims
     values = [pieces[offset] for offset in sorted(pieces)]

@@ -53,10 +53,7 @@ class BoundedGrids(OpPass):
             near = build.near(grid, build.edges(image, grid, 1, int(ends)))
             grid = build.chosen(build.with_units(near, 0, 1), grid, build.real(0.0))
             result = build.op("aten.grid_sampler", kind, image, grid, mode, padding, corners)
-            shape = torch_shape(near.type)
-            channels = torch_tensor([shape[0], 1, *shape[1:]], "i1")
-            near = build.op("aten.unsqueeze", channels, near, build.number(1))
-            result = build.chosen(near, result, build.real(0.0))
+            result = build.chosen(build.unsqueezed(near, 1), result, build.real(0.0))
         elif constant_number(padding) in (_BORDER, _REFLECTION):
             if constant_number(padding) == _REFLECTION:
                 grid = build.mirrored(grid)
@@ -85,8 +82,8 @@ class _Grids(TorchBuilder):
             kind = torch_tensor([2], element)
             return self.create("torch.vtensor.literal", [kind], [], value).results[0]
         kind, one = torch_tensor([1], element), self.number(1)
-        none = self.op("constant.none", ir.Type.parse("!torch.none"))
-        length = self._list([one], "int")
+        none = self.none()
+        length = self.listed([one])
         parts = []
         for dim in (3, 2):
             given = self.size_of(image, dim), self.number(CODES[element]), none, none, none
@@ -96,7 +93,7 @@ class _Grids(TorchBuilder):
             below = self.op("aten.clamp", kind, below, one, none)
             parts.append(self.op("aten.div.Tensor", kind, above, below))
         kind = torch_tensor([2], element)
-        edges = self.op("aten.cat", kind, self._list(parts, "vtensor"), self.number(0))
+        edges = self.op("aten.cat", kind, self.listed(parts, "vtensor"), self.number(0))
         if more < 0:
             return edges
         return self.op("aten.mul.Scalar", kind, edges, self.real(1 - _NEARER[element]))
@@ -131,7 +128,3 @@ class _Grids(TorchBuilder):
 
     def chosen(self, where: ir.Value, value: ir.Value, other: ir.Value) -> ir.Value:
         return self.op("aten.where.ScalarOther", value.type, where, value, other)
-
-    def _list(self, values: list[ir.Value], of: str) -> ir.Value:
-        kind = ir.Type.parse(f"!torch.list<{of}>")
-        return self.create("torch.prim.ListConstruct", [kind], values).results[0]

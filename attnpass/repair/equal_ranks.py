@@ -58,8 +58,7 @@ class EqualRanks(OpPass):
         kind = torch_tensor([*[1] * missing, *shape], torch_element(result.type))
         value = build.create(_ATTENTION, [kind], made).results[0]
         for _ in range(missing):
-            kind = torch_tensor(torch_shape(value.type)[1:], torch_element(kind))
-            value = build.op("aten.squeeze.dim", kind, value, build.number(0))
+            value = build.squeezed(value, 0)
         result.replace_all_uses_with(value)
         return "operands have the same dims in front, which IREE's import asks for"
 

@@ -46,9 +46,7 @@ class ExactIntegers(OpPass):
             return "negates integers, not floats of 24 bits"
         x, y = list(op.operands)[:2]
         form = "Tensor" if torch_element(y.type) else "Scalar"
-        mode = {"value": ir.StringAttr.get("trunc")}
-        trunc = build.create("torch.constant.str", [ir.Type.parse("!torch.str")], [], mode)
-        quotient = build.op(f"aten.div.{form}_mode", kind, x, y, trunc.results[0])
+        quotient = build.op(f"aten.div.{form}_mode", kind, x, y, build.word("trunc"))
         whole = build.op(f"aten.mul.{form}", kind, quotient, y)
         rests = [
             build.op("aten.sub.Tensor", kind, x, whole, build.number(1)),
@@ -63,10 +61,8 @@ class ExactIntegers(OpPass):
 
 
 def _rounds_down(op: ir.Operation) -> bool:
-    mode = defining_op(op.operands[2]) if op.name in _MODES else None
-    if mode is None or mode.name != "torch.constant.str":
-        return False
-    return ir.StringAttr(mode.attributes["value"]).value == "floor"
+    mode = defining_op(op.operands[2], "torch.constant.str") if op.name in _MODES else None
+    return mode is not None and ir.StringAttr(mode.attributes["value"]).value == "floor"
 
 
 def _is_of_integers(op: ir.Operation) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
 from ..ir import (
-    Builder,
     body_names,
     body_ops,
     collect,
@@ -14,6 +15,7 @@ from ..ir import (
     symbol_name,
     terminator,
 )
+from ..ir.torch_ops import TorchBuilder
 from ..passes import Pass, PassContext
 
 _FLEX = "torch.hop_flex_attention"
@@ -79,7 +81,7 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
     if any(len(step.regions) for step in steps):
         return False
     end = terminator(own)
-    build, made = Builder(end), end.operands[0]
+    build, made = TorchBuilder(end), end.operands[0]
     # No score function: the import makes the mask all there is, and fails on more.
     if made == own.arguments[0]:
         return False
@@ -90,11 +92,8 @@ def _join(module: ir.Operation, score: str, mask: str) -> bool:
         copy = build.copy(step, [values.get(operand, operand) for operand in step.operands])
         values.update(zip(step.results, copy.results, strict=True))
     seen = last.operands[0]
-    number = {"value": ir.FloatAttr.get_f64(float("-inf"))}
-    low = build.create("torch.constant.float", [ir.Type.parse("!torch.float")], [], number)
-    operands = [values.get(seen, seen), made, low.results[0]]
-    hidden = build.create("torch.aten.where.ScalarOther", [made.type], operands)
-    end.operands[0] = hidden.results[0]
+    operands = values.get(seen, seen), made, build.real(-math.inf)
+    end.operands[0] = build.op("aten.where.ScalarOther", made.type, *operands)
     return True
 
 

@@ -34,6 +34,7 @@ from ..ir import (
     users,
     yielded,
 )
+from ..ir.bodies import predicate
 from ..ir.views import SLICE, WHOLE
 from ..passes import Pass, PassContext
 from .lowest_masks import raise_masks
@@ -168,11 +169,8 @@ def _is_guarded(quotient: ir.Value) -> bool:
 
 def is_zero_test(op: ir.Operation) -> bool:
     """Whether an op asks if a float is 0."""
-    return (
-        op.name == "arith.cmpf"
-        and ir.IntegerAttr(op.attributes["predicate"]).value == 1
-        and scalar_number(op.operands[1]) == 0
-    )
+    is_equal = op.name == "arith.cmpf" and predicate(op) == "oeq"
+    return is_equal and scalar_number(op.operands[1]) == 0
 
 
 class FullyMaskedRows(Pass):

@@ -13,6 +13,7 @@ from ..passes import OpPass
 # What IREE's import multiplies by, and what PyTorch does.
 _GIVEN, _MEANT = 0.797724, math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_PRODUCT = "arith.mulf"
 
 
 class GeluTanh(OpPass):
@@ -37,8 +38,8 @@ class GeluTanh(OpPass):
 
 def _give_factor(tanh: ir.Operation) -> bool:
     """Whether a tanh was GELU's, with the wrong factor, which it now has right."""
-    product = defining_op(tanh.operands[0])
-    pair = _factor(product, _GIVEN)
+    product = defining_op(tanh.operands[0], _PRODUCT)
+    pair = None if product is None else _factor(product, _GIVEN)
     if product is None or pair is None or not _is_cubic(product.operands[1 - pair]):
         return False
     product.operands[pair] = Builder(product).splat(_MEANT, tanh.operands[0].type)
@@ -47,16 +48,13 @@ def _give_factor(tanh: ir.Operation) -> bool:
 
 def _is_cubic(value: ir.Value) -> bool:
     """Whether a value is the sum of two, of which one is a multiple by 0.044715."""
-    total = defining_op(value)
-    if total is None or total.name != "arith.addf":
-        return False
-    return any(_factor(defining_op(part), _CUBIC) is not None for part in total.operands)
+    total = defining_op(value, "arith.addf")
+    parts = () if total is None else (defining_op(part, _PRODUCT) for part in total.operands)
+    return any(part is not None and _factor(part, _CUBIC) is not None for part in parts)
 
 
-def _factor(op: ir.Operation | None, number: float) -> int | None:
+def _factor(op: ir.Operation, number: float) -> int | None:
     """Which operand of a product of scalars is this number, rounded to their type."""
-    if op is None or op.name != "arith.mulf":
-        return None
     for place, operand in enumerate(op.operands):
         found = scalar_number(operand)
         if found is not None and np.float32(found) == np.float32(number):

@@ -52,8 +52,8 @@ def _is_half(value: ir.Value) -> bool:
     """Whether a number, or vector, is of f16, or was: LLVM narrows the maximum of two such."""
     if element_type_name(value) == "f16":
         return True
-    made = defining_op(value)
-    return made is not None and made.name == "arith.extf" and _is_half(made.operands[0])
+    made = defining_op(value, "arith.extf")
+    return made is not None and _is_half(made.operands[0])
 
 
 def _widen(op: ir.Operation) -> None:

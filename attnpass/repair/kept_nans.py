@@ -7,14 +7,14 @@ import math
 from iree.compiler import ir
 
 from ..ir import Builder, defining_op, iterator_kinds, next_op, scalar_number
+from ..ir.bodies import predicate
 from ..ir.queries import enclosing
 from ..ir.rewrite import erase_dead
 from ..passes import OpPass
 
-# Comparisons of `arith.cmpf` that ask for an order, by what they are called; behind them, by as
-# many places, those that hold for NaN, too.
-_ORDERS = {2: "gt", 3: "ge", 4: "lt", 5: "le"}
-_BEHIND = 7
+# What asks for an order, and alike for one that holds for NaN, too.
+_ORDERS = ("ogt", "oge", "olt", "ole")
+_HOLDING = ("ugt", "uge", "ult", "ule")
 # What IREE's import from torch leaves on functions: they wait for fences.
 _MODEL, _OF_TORCH = "iree.abi.model", "coarse-fences"
 
@@ -37,15 +37,15 @@ class KeptNans(OpPass):
     def wanted(self, op: ir.Operation) -> bool:
         if op.name != "arith.select" or not isinstance(op.results[0].type, ir.FloatType):
             return False
-        test = defining_op(op.operands[0])
-        return test is not None and test.name == "arith.cmpf" and test.block == op.block
+        test = defining_op(op.operands[0], "arith.cmpf")
+        return test is not None and test.block == op.block
 
     def change(self, op: ir.Operation) -> str:
         test = op.operands[0].owner
-        number = ir.IntegerAttr(test.attributes["predicate"]).value
-        holds = number - _BEHIND in _ORDERS
+        asked = predicate(test)
+        holds = asked in _HOLDING
         chosen, other = op.operands[1:]
-        if not (holds or number in _ORDERS) or {*test.operands} != {chosen, other}:
+        if not (holds or asked in _ORDERS) or {*test.operands} != {chosen, other}:
             return ""
         if chosen == other or not _is_imported(op):
             return ""
@@ -55,8 +55,8 @@ class KeptNans(OpPass):
             return ""
         if _is_number(kept):
             build = Builder(op)
-            word = ("o" if holds else "u") + _ORDERS[number - _BEHIND * holds]
-            op.operands[0] = build.compare_floats(word, *test.operands)
+            opposite = _ORDERS[_HOLDING.index(asked)] if holds else _HOLDING[_ORDERS.index(asked)]
+            op.operands[0] = build.compare_floats(opposite, *test.operands)
             erase_dead([test])
             return "keeps NaN: IREE's import gives the bound"
         build, result = Builder(next_op(op)), op.results[0]

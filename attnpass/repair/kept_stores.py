@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op, is_ranked_tensor, printed, reached, sizes_of, terminator
+from ..ir import (
+    Builder,
+    below_ops,
+    defining_op,
+    is_ranked_tensor,
+    printed,
+    reached,
+    sizes_of,
+    terminator,
+)
 from ..passes import OpPass
 
 LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
@@ -34,8 +43,7 @@ class KeptStores(OpPass):
     def wanted(self, op: ir.Operation) -> bool:
         if op.name != STORE:
             return False
-        made = defining_op(op.operands[0])
-        return (made is not None and made.name == LOAD) or is_handed_on(op.operands[0])
+        return defining_op(op.operands[0], LOAD) is not None or is_handed_on(op.operands[0])
 
     def change(self, op: ir.Operation) -> str:
         op.operands[0] = barred(Builder(op), op.operands[0])
@@ -46,15 +54,6 @@ def barred(build: Builder, value: ir.Value) -> ir.Value:
     """The same value, of which IREE does not know where it is from, but its sizes."""
     own = build.create(BARRIER, [value.type], [value]).results[0]
     return build.tied(own, sizes_of(value)) if is_ranked_tensor(value) else own
-
-
-def behind_barriers(value: ir.Value) -> ir.Value:
-    """What a value is behind barriers."""
-    made = defining_op(value)
-    while made is not None and made.name in BARRIERS:
-        value = made.operands[0]
-        made = defining_op(value)
-    return value
 
 
 def is_handed_on(value: ir.Value) -> bool:
@@ -70,10 +69,10 @@ def held(value: ir.Value) -> list[ir.Operation]:
     """The loads of globals and the constants that a value may be, where it can be nothing else:
     branches and loops hand it on as it is. None of them where something computes it."""
     found: list[ir.Operation] = []
-    further = lambda one: map(behind_barriers, _sources(one))  # noqa: E731
-    for one in reached([behind_barriers(value)], further):
-        made = defining_op(one)
-        if made is not None and made.name in (LOAD, _CONSTANT):
+    further = lambda one: (below_ops(each, *BARRIERS) for each in _sources(one))  # noqa: E731
+    for one in reached([below_ops(value, *BARRIERS)], further):
+        made = defining_op(one, LOAD, _CONSTANT)
+        if made is not None:
             found.append(made)
         elif not _sources(one):
             return []

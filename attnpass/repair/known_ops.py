@@ -109,11 +109,10 @@ def _windows(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
     x, kind = op.operands[0], op.results[0].type
     if len(torch_shape(x.type)) >= _WINDOWS[op.name]:
         return None
-    batch = (torch_tensor([1, *torch_shape(one)], torch_element(one)) for one in (x.type, kind))
+    batch = torch_tensor([1, *torch_shape(kind)], torch_element(kind))
     name = op.name.removeprefix("torch.").removesuffix("_with_indices")
-    images = build.op("aten.unsqueeze", next(batch), x, build.number(0))
-    made = build.op(name, next(batch), images, *list(op.operands)[1:])
-    return build.op("aten.squeeze.dim", kind, made, build.number(0))
+    made = build.op(name, batch, build.unsqueezed(x, 0), *list(op.operands)[1:])
+    return build.squeezed(made, 0)
 
 
 def _divergence(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
@@ -127,7 +126,7 @@ def _divergence(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
     logarithm = build.op("aten.log", kind, others)
     behind = build.op("aten.sub.Tensor", kind, logarithm, x, build.number(1))
     each = build.op("aten.mul.Tensor", kind, shares, behind)
-    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+    none = build.none()
     return build.op(way, result, each, none) if way else each
 
 
@@ -145,9 +144,7 @@ def _squeeze(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
         return None
     for place in places:
         if shape[place] == 1:
-            del shape[place]
-            kind = torch_tensor(shape, torch_element(value.type))
-            value = build.op("aten.squeeze.dim", kind, value, build.number(place))
+            value = build.squeezed(value, place)
     return value
 
 
@@ -183,19 +180,14 @@ def _whole_means(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:
     word = None if said is None else known_attribute(said, "value")
     if torch_element(kind) not in _INTEGERS or word is None or ir.StringAttr(word).value != "mean":
         return None
-    sums, down = (_word(build, name) for name in ("sum", "floor"))
-    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+    sums, down = (build.word(name) for name in ("sum", "floor"))
+    none = build.none()
 
     def summed(into: ir.Value, rows: ir.Value) -> ir.Value:
         return build.op("aten.scatter_reduce.two", kind, into, dim, index, rows, sums, own)
 
     x_ones, new_ones = (build.op("aten.ones_like", y.type, y, *[none] * 5) for y in (x, new))
     return build.op("aten.div.Tensor_mode", kind, summed(x, new), summed(x_ones, new_ones), down)
-
-
-def _word(build: TorchBuilder, word: str) -> ir.Value:
-    kind = ir.Type.parse("!torch.str")
-    return build.create("torch.constant.str", [kind], [], {"value": build.string(word)}).results[0]
 
 
 def _samples(build: TorchBuilder, op: ir.Operation) -> ir.Value | None:

@@ -12,6 +12,7 @@ from ..ir import (
     is_ranked_tensor,
     outer_reads,
     ranked_shape,
+    reached,
     tensor_bytes,
 )
 from ..passes import Pass, PassContext
@@ -61,23 +62,15 @@ def _is_evaluated(op: ir.Operation) -> bool:
     whole = outer[-1] if outer else op
     if len(whole.results) != 1 or not _bytes(whole.results[0]):
         return False
-    seen: set[ir.Operation] = set()
-    waiting, given = [whole], 0
-    while waiting:
-        one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if one.name == "arith.constant":
-            given += _bytes(one.results[0])
-            continue
-        if one.name.partition(".")[0] not in _PURE:
+
+    def sources(made: ir.Operation | None) -> list[ir.Operation | None]:
+        return [] if made is None else [defining_op(value) for value in outer_reads(made)]
+
+    given = 0
+    for one in reached([whole], sources):
+        if one is None or one.name.partition(".")[0] not in _PURE:
             return False
-        for value in outer_reads(one):
-            source = defining_op(value)
-            if source is None:
-                return False
-            waiting.append(source)
+        given += _bytes(one.results[0]) if one.name == "arith.constant" else 0
     return _bytes(whole.results[0]) <= given + _MOST_GROWTH
 
 

@@ -110,8 +110,8 @@ def _number(op: ir.Operation) -> ir.Operation | None:
 
 def _operands(value: ir.Value, name: str) -> list[ir.Value]:
     """What the op `name` makes a value of; nothing where another does."""
-    op = defining_op(value)
-    return list(op.operands) if op is not None and op.name == name else []
+    op = defining_op(value, name)
+    return list(op.operands) if op is not None else []
 
 
 def _lone_factor(product: ContractionFacts) -> int | None:

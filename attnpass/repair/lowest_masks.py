@@ -63,10 +63,8 @@ def _stored(facts: AttentionFacts) -> tuple[ir.Operation, int]:
     """The op, and the number of its operand, that reads the mask: the barrier that keeps it in
     memory, so that it is stored with its new numbers, or attention."""
     reader, number = without_views(facts.op, facts.index("mask"))
-    made = defining_op(reader.operands[number])
-    return (
-        (made, 0) if made is not None and made.name == BARRIER else (facts.op, facts.index("mask"))
-    )
+    barrier = defining_op(reader.operands[number], BARRIER)
+    return (facts.op, facts.index("mask")) if barrier is None else (barrier, 0)
 
 
 class LowestMasks(Pass):

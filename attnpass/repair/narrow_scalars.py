@@ -8,6 +8,7 @@ from ..ir import Builder, defining_op
 from ..passes import OpPass
 
 _COMPARISONS = ("arith.cmpi", "arith.cmpf")
+_ELEMENT = "tensor.extract"
 _FUNCTIONS = ("func.func", "util.func")
 _MOST_BITS = 16
 
@@ -51,21 +52,18 @@ def _is_narrow(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType) and 1 < kind.width <= _MOST_BITS
 
 
-def _is_arithmetic(op: ir.Operation | None) -> bool:
-    return op is not None and op.name.startswith(("arith.", "math.")) and not op.regions
+def _is_arithmetic(op: ir.Operation) -> bool:
+    return op.name.startswith(("arith.", "math.")) and not op.regions
 
 
 def _is_of_elements(op: ir.Operation) -> bool:
     """Whether what an op computes comes of elements of tensors, numbers and wider scalars."""
     for operand in op.operands:
         made = defining_op(operand)
-        if made is not None and made.name == "tensor.extract":
-            continue
-        if _is_arithmetic(made):
-            assert made is not None
+        if made is not None and _is_arithmetic(made):
             if not _is_of_elements(made):
                 return False
-        elif _is_narrow(operand.type):
+        elif _is_narrow(operand.type) and defining_op(operand, _ELEMENT) is None:
             return False
     return True
 
@@ -73,8 +71,8 @@ def _is_of_elements(op: ir.Operation) -> bool:
 def _again(build: Builder, value: ir.Value) -> ir.Value:
     """The value, computed where `build` stands."""
     op = defining_op(value)
-    if op is not None and op.name == "tensor.extract":
-        return build.extract(op.operands[0], list(op.operands)[1:])
-    if op is None or not _is_arithmetic(op):
+    if op is None or not (op.name == _ELEMENT or _is_arithmetic(op)):
         return value
+    if op.name == _ELEMENT:
+        return build.extract(op.operands[0], list(op.operands)[1:])
     return build.copy(op, [_again(build, operand) for operand in op.operands]).results[0]

@@ -203,19 +203,17 @@ def _order_sums(op: ir.Operation) -> bool:
 
 def _untransposed(value: ir.Value, dims: maps.Positions) -> tuple[ir.Value, maps.Positions]:
     """What a vector is a transpose of, and where its dims stand there."""
-    op = defining_op(value)
-    while op is not None and op.name == "vector.transpose":
+    while (op := defining_op(value, "vector.transpose")) is not None:
         order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         value, dims = op.operands[0], tuple(dims[place] for place in maps.inverse(order))
-        op = defining_op(value)
     return value, dims
 
 
 def _hold_start(op: ir.Operation) -> None:
     """Keeps IREE from giving a `vector.contract` other dims of its result, as it does where that
     and what is added to are transposed."""
-    start = defining_op(op.operands[2])
+    start = defining_op(op.operands[2], "vector.transpose")
     users = [use.owner.name for use in op.results[0].uses]
-    if start is not None and start.name == "vector.transpose" and start.name in users:
+    if start is not None and start.name in users:
         order = list(ir.DenseI64ArrayAttr(start.attributes["permutation"]))
         op.operands[2] = ptx.transpose(Builder(op), start.operands[0], order)

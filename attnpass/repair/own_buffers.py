@@ -22,6 +22,7 @@ from ..ir import (
     Builder,
     body_ops,
     collect,
+    concat_dim,
     defining_op,
     element_bytes,
     is_inside,
@@ -192,9 +193,8 @@ def keep_aligned(module: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for op in collect(module, lambda op: op.name in (_INSERT, _CONCAT), bodies=False):
         for number, value in enumerate(list(op.operands)[: 1 if op.name == _INSERT else None]):
-            maker = defining_op(below_views(value, IN_PLACE))
-            is_kernel = maker is not None and maker.name == _KERNEL
-            if is_kernel and not _stands_at_a_vector(op, number):
+            maker = defining_op(below_views(value, IN_PLACE), _KERNEL)
+            if maker is not None and not _stands_at_a_vector(op, number):
                 op.operands[number] = copied(Builder(op), value)
                 found.append(op)
     return list(dict.fromkeys(found))
@@ -210,7 +210,7 @@ def _stands_at_a_vector(op: ir.Operation, number: int) -> bool:
             return True
         starts = [None if at == DYNAMIC else at for at in op.attributes["static_offsets"]]
     else:
-        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        dim = concat_dim(op)
         if any(size != 1 for size in whole[:dim]):
             return True
         before = [ranked_shape(value)[dim] for value in list(op.operands)[:number]]
@@ -267,9 +267,8 @@ def _in_memory(build: Builder, value: ir.Value) -> ir.Value:
     """`value` as the result of a kernel: of that which computes it, or of one that copies it."""
     if not _is_computed(value):
         return copied(build, value)
-    made = defining_op(below_views(value, WHOLE))
-    stored = made is not None and made.name == BARRIER
-    return value if stored else compute_barrier(build, value)
+    made = defining_op(below_views(value, WHOLE), BARRIER)
+    return value if made is not None else compute_barrier(build, value)
 
 
 def _inserted(build: Builder, value: ir.Value) -> ir.Value:
@@ -304,8 +303,7 @@ def _targets(write: ir.Operation) -> list[ir.Value]:
     found: list[ir.Value] = []
     for target in values:
         value = below_views(target, IN_PLACE)
-        made = defining_op(value)
-        if is_ranked_tensor(value) and (made is None or made.name not in _REMADE):
+        if is_ranked_tensor(value) and defining_op(value, *_REMADE) is None:
             found.append(value)
     return found
 

@@ -27,6 +27,7 @@ from ..ir import (
     DYNAMIC,
     Builder,
     DynamicSize,
+    below_ops,
     collect,
     defining_op,
     enclosing,
@@ -43,7 +44,7 @@ from ..ir import (
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE
-from .kept_stores import BARRIERS, LOAD, STORE, barred, behind_barriers, held, is_handed_on
+from .kept_stores import BARRIERS, LOAD, STORE, barred, held, is_handed_on
 from .own_buffers import ENDS, LOOPS, Repair, is_written, record
 
 _VALUE = "initial_value"
@@ -266,7 +267,7 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for op in stores:
         given = op.operands[0]
-        value = behind_barriers(given)
+        value = below_ops(given, *BARRIERS)
         if not is_ranked_tensor(value) or has_ancestor(op, _INITIALIZER):
             continue
         made = held(value)
@@ -285,11 +286,9 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
 
 def _erase_barriers(value: ir.Value) -> None:
     """Erases the barriers in front of a value that nothing reads."""
-    made = defining_op(value)
-    while made is not None and made.name in BARRIERS and not users(made.results[0]):
+    while not users(value) and (made := defining_op(value, *BARRIERS)) is not None:
         value = made.operands[0]
         erase(made)
-        made = defining_op(value)
 
 
 def keep_constants(module: ir.Operation) -> list[ir.Operation]:
@@ -301,7 +300,7 @@ def keep_constants(module: ir.Operation) -> list[ir.Operation]:
         collect(module, lambda op: op.name in (*LOOPS, *ENDS), bodies=False) if stored else ()
     ):
         for number, value in enumerate(list(op.operands)):
-            made = defining_op(behind_barriers(value))
+            made = defining_op(below_ops(value, *BARRIERS))
             if is_ranked_tensor(value) and made is not None and _is_constant(made, stored):
                 build = Builder(op)
                 op.operands[number] = copied(build, barred(build, value))
@@ -353,8 +352,7 @@ def keep_order(module: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_known(read: ir.Operation) -> bool:
-    made = defining_op(read.operands[0])
-    return made is not None and made.name == _CONSTANT
+    return defining_op(read.operands[0], _CONSTANT) is not None
 
 
 def _global_of(op: ir.Operation) -> str:

@@ -123,10 +123,9 @@ def _read(op: ir.Operation) -> tuple[str, list[ir.Value]] | None:
     """An einsum's equation and its tensors; None where an op that is not known makes them."""
     if op.name != _EINSUM:
         return ir.StringAttr(op.attributes[_EQUATION]).value, list(op.operands)
-    text, tensors = (defining_op(value) for value in list(op.operands)[:2])
-    if text is None or text.name != "torch.constant.str" or tensors is None:
-        return None
-    if tensors.name != _LIST:
+    text = defining_op(op.operands[0], "torch.constant.str")
+    tensors = defining_op(op.operands[1], _LIST)
+    if text is None or tensors is None:
         return None
     return ir.StringAttr(text.attributes["value"]).value, list(tensors.operands)
 
@@ -230,12 +229,10 @@ class _Einsum:
 
     def _again(self, one: _Operand, other: _Operand, result: str) -> ir.Value:
         build, sizes = self.build, self._sizes(one, other)
-        equation = {"value": ir.StringAttr.get(f"{one.term},{other.term}->{result}")}
-        kinds = [ir.Type.parse(f"!torch.{name}") for name in ("str", "list<vtensor>", "none")]
-        text = build.create("torch.constant.str", kinds[:1], [], equation).results[0]
-        both = build.create(_LIST, kinds[1:2], [one.value, other.value]).results[0]
+        text = build.word(f"{one.term},{other.term}->{result}")
+        both = build.listed([one.value, other.value], "vtensor")
         kind = self._type([sizes[letter] for letter in result])
-        return build.op("aten.einsum", kind, text, both, build.op("constant.none", kinds[2]))
+        return build.op("aten.einsum", kind, text, both, build.none())
 
     def _product(self, one: _Operand, other: _Operand, result: str) -> ir.Value:
         """A product of matrices: shared dims and rows stay apart, columns are one dim, and so are
@@ -265,8 +262,7 @@ class _Einsum:
         for at, kind in enumerate(kinds):
             shape = torch_shape(value.type)
             if not kind:
-                wanted = self._type([*shape[:at], 1, *shape[at:]])
-                value = self.build.op("aten.unsqueeze", wanted, value, self.build.number(at))
+                value = self.build.unsqueezed(value, at)
             elif len(kind) > 1:
                 end = at + len(kind)
                 size = None if None in shape[at:end] else math.prod(x or 0 for x in shape[at:end])
@@ -280,7 +276,7 @@ class _Einsum:
         before, build = torch_shape(value.type)[:-1], self.build
         numbers = [build.size_of(value, at) for at in range(len(before))]
         numbers += [build.number(-1 if size is None else size) for size in sizes]
-        return build.op("aten.view", self._type([*before, *sizes]), value, self._listed(numbers))
+        return build.op("aten.view", self._type([*before, *sizes]), value, build.listed(numbers))
 
     def _sizes(self, one: _Operand, other: _Operand) -> dict[str, int | None]:
         """The sizes of letters; one that an operand leaves open is that of the other."""
@@ -301,18 +297,16 @@ class _Einsum:
         return _Operand("".join(one.term[at] for at in places) + letter, value)
 
     def _without_unit(self, one: _Operand, at: int) -> _Operand:
-        kind = self._type([*one.shape[:at], *one.shape[at + 1 :]])
-        value = self.build.op("aten.squeeze.dim", kind, one.value, self.build.number(at))
-        return _Operand(one.term[:at] + one.term[at + 1 :], value)
+        return _Operand(one.term[:at] + one.term[at + 1 :], self.build.squeezed(one.value, at))
 
     def _summed(self, one: _Operand, dims: Sequence[int]) -> _Operand:
         if not dims:
             return one
         build, kept = self.build, [at for at in range(len(one.term)) if at not in dims]
         kind = self._type([one.shape[at] for at in kept])
-        listed = self._listed([build.number(dim) for dim in dims])
+        listed = build.numbers(*dims)
         code = CODES.get(torch_element(self.kind), 0)
-        none = build.op("constant.none", ir.Type.parse("!torch.none"))
+        none = build.none()
         kept_type = build.number(code) if code == CODES["si64"] else none
         made = build.op(
             "aten.sum.dim_IntList", kind, one.value, listed, build.truth(False), kept_type
@@ -324,22 +318,15 @@ class _Einsum:
         if places == [*range(len(places))]:
             return one.value
         kind = self._type([one.shape[at] for at in places])
-        numbers = [self.build.number(at) for at in places]
-        return self.build.op("aten.permute", kind, one.value, self._listed(numbers))
+        return self.build.op("aten.permute", kind, one.value, self.build.numbers(*places))
 
     def _along(self, one: _Operand, order: str) -> ir.Value:
         """A tensor with its dims in this order, and one of size one for each that it lacks."""
         value = self._permuted(one, "".join(letter for letter in order if letter in one.term))
         for at, letter in enumerate(order):
             if letter not in one.term:
-                shape = torch_shape(value.type)
-                kind = self._type([*shape[:at], 1, *shape[at:]])
-                value = self.build.op("aten.unsqueeze", kind, value, self.build.number(at))
+                value = self.build.unsqueezed(value, at)
         return value
-
-    def _listed(self, numbers: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.Type.parse("!torch.list<int>")
-        return self.build.create(_LIST, [kind], numbers).results[0]
 
     def _type(self, sizes: Iterable[int | None]) -> ir.Type:
         return torch_tensor([*sizes], torch_element(self.kind))

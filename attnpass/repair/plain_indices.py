@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from ..ir import Builder, defining_op
+from ..ir import Builder, below_ops, defining_op
 from ..ir.printed import torch_element, torch_shape
 from ..ir.torch_ops import TorchBuilder, constant_number
 from ..passes import OpPass
@@ -69,8 +69,8 @@ class PlainIndices(OpPass):
             return _as_write(op)
         if op.name in _WRITES_ELEMENTS:
             return _unwritten(op, [op.operands[_ELEMENTS]])
-        made = defining_op(op.operands[_INDICES])
-        if made is None or made.name != _LIST or not torch_element(op.operands[_TENSOR].type):
+        made = defining_op(op.operands[_INDICES], _LIST)
+        if made is None or not torch_element(op.operands[_TENSOR].type):
             return ""
         old = list(made.operands)
         if any(torch_element(index.type) == "i1" for index in old):
@@ -112,12 +112,11 @@ def _as_write(op: ir.Operation) -> str:
     for number in factor:
         if constant_number(number) != 1:
             new = build.op("aten.mul.Scalar", new.type, new, number)
-    none = build.op("constant.none", ir.Type.parse("!torch.none"))
+    none = build.none()
     index = build.with_units(build.wide(index), 1 - len(torch_shape(index.type)), 0)
     places = [*[none] * (dim % rank), index]
     places, _ = _plain(op, places)
-    kind = ir.Type.parse("!torch.list<optional<vtensor>>")
-    places = build.create(_LIST, [kind], places).results[0]
+    places = build.listed(places, "optional<vtensor>")
     truth, kind = build.truth(adds), op.results[0].type
     written = build.op("aten.index_put", kind, tensor, places, new, truth)
     op.results[0].replace_all_uses_with(written)
@@ -163,18 +162,16 @@ def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], l
 def _may_be_negative(index: ir.Value) -> bool:
     """Whether an index may count from the end; one that counts from 0, is a place in an order, or
     was changed here, does not."""
+    index = below_ops(index, "torch.aten.unsqueeze")
     op = defining_op(index)
-    while op is not None and op.name == "torch.aten.unsqueeze":
-        index = op.operands[0]
-        op = defining_op(index)
     if op is None:
         return True
     if op.name in _PLACES and index == op.results[len(op.results) - 1]:
         return False
     if op.name != "torch.aten.where.self":
         return True
-    below = defining_op(op.operands[0])
-    return below is None or below.name != _BELOW or below.operands[0] != op.operands[2]
+    below = defining_op(op.operands[0], _BELOW)
+    return below is None or below.operands[0] != op.operands[2]
 
 
 class _Build(TorchBuilder):

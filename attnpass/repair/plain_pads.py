@@ -40,8 +40,8 @@ class PlainPads(OpPass):
         return op.name in (*_PADS, _ROLL)
 
     def change(self, op: ir.Operation) -> str:
-        made = defining_op(op.operands[_SIZES])
-        if made is None or made.name != _LIST:
+        made = defining_op(op.operands[_SIZES], _LIST)
+        if made is None:
             return ""
         sizes = [constant_number(size) for size in made.operands]
         if op.name == _ROLL:
@@ -76,8 +76,8 @@ class PlainPads(OpPass):
 
 def _roll_by_rest(op: ir.Operation, shifts: list[int | float | None]) -> str:
     """Rolls by what is left of shifts once dims are gone round; '' where they do not go round."""
-    named = defining_op(op.operands[2])
-    if named is None or named.name != _LIST:
+    named = defining_op(op.operands[2], _LIST)
+    if named is None:
         return ""
     kind, build = op.results[0].type, TorchBuilder(op)
     shape, dims = torch_shape(kind), [constant_number(dim) for dim in named.operands]

@@ -53,8 +53,7 @@ def _is_made(value: ir.Value) -> bool:
 
 def _is_slice(value: ir.Value) -> bool:
     """Whether a tensor is a part of another, below reshapes."""
-    producer = defining_op(below_views(value, IN_PLACE))
-    return producer is not None and producer.name == SLICE
+    return defining_op(below_views(value, IN_PLACE), SLICE) is not None
 
 
 def _is_tiled(op: ir.Operation) -> bool:

@@ -52,8 +52,8 @@ def _bound(result: ir.OpResult) -> ir.Operation | None:
     body = result.owner.regions[0].blocks[0]
     found = terminator(body).operands[result.result_number]
     so_far = body.arguments[len(body.arguments) - len(result.owner.results) + result.result_number]
-    op = defining_op(found)
-    if op is None or op.name not in _UNSIGNED or not isinstance(found.type, ir.IntegerType):
+    op = defining_op(found, *_UNSIGNED)
+    if op is None or not isinstance(found.type, ir.IntegerType):
         return None
     is_alone = len(list(found.uses)) == len(list(so_far.uses)) == 1
     return op if is_alone and so_far in op.operands and op.block == body else None

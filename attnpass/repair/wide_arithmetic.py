@@ -86,8 +86,8 @@ def _is_narrow(value: ir.Value) -> bool:
 
 def _below(value: ir.Value) -> ir.Value:
     """What a value is widened from."""
-    op = defining_op(value)
-    return op.operands[0] if op is not None and op.name == "arith.extf" else value
+    op = defining_op(value, "arith.extf")
+    return op.operands[0] if op is not None else value
 
 
 def _widen(op: ir.Operation, steps: list[ir.Operation]) -> None:

@@ -170,8 +170,7 @@ def _holds(kind: str, number: float) -> bool:
 
 
 def _is_none(value: ir.Value) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name == "torch.constant.none"
+    return defining_op(value, "torch.constant.none") is not None
 
 
 def _narrow(value: ir.Value) -> str:

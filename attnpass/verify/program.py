@@ -29,6 +29,7 @@ from ..ir import (
     location_text,
     outer_reads,
     printed,
+    reached,
     reduces,
     symbol_name,
 )
@@ -131,13 +132,13 @@ class Program:
     def behind(self, steps: Iterable[ProgramStep], names: Iterable[str]) -> list[ProgramStep]:
         """Those of `steps` that `names` come from, in order."""
         allowed = set(steps)
-        waiting = [self.values[name] for name in names]
-        kept: set[ProgramStep] = set()
-        while waiting:
-            step = self.step_of(waiting.pop())
-            if step is not None and step in allowed and step not in kept:
-                kept.add(step)
-                waiting += self.needs(step.op)
+
+        def makers(values: Iterable[ir.Value]) -> list[ProgramStep]:
+            found = map(self.step_of, values)
+            return [step for step in found if step is not None and step in allowed]
+
+        starts = makers(self.values[name] for name in names)
+        kept = reached(starts, lambda step: makers(self.needs(step.op)))
         return sorted(kept, key=lambda step: step.number)
 
     def made(self, steps: Iterable[ProgramStep]) -> set[str]:

@@ -55,8 +55,8 @@ def _part(facts: AttentionFacts, name: str, start: int, count: int, build: Build
     value = facts.value(name)
     axis, sizes = facts.map_of(name).index(facts.k1[0]), list(sizes_of(value))
     sizes[axis] = count
-    joined = defining_op(value)
-    if joined is not None and joined.name == "tensor.concat":
+    joined = defining_op(value, "tensor.concat")
+    if joined is not None:
         at = 0
         for operand in joined.operands:
             if at == start and tuple(sizes_of(operand)) == tuple(sizes):

@@ -170,8 +170,8 @@ class LoweredKernel:
             return None
         self._count(f"{ptx.TANH} (tanh)", op)
         value, divisor = op.operands[0], 1.0
-        quotient = defining_op(value)
-        if quotient is not None and quotient.name == "arith.divf":
+        quotient = defining_op(value, "arith.divf")
+        if quotient is not None:
             # A soft-cap divides by its cap first.
             number = splat_number(quotient.operands[1])
             value, divisor = (quotient.operands[0], number) if number else (value, 1.0)
@@ -259,10 +259,10 @@ def _widen_arithmetic(op: ir.Operation) -> None:
 def _clamped_weights(value: ir.Value, form: Fp8) -> ir.Value | None:
     """The softmax weights below IREE's clamp to the format's range, which the instruction
     does as well; None where `value` is something else."""
-    clamp = defining_op(value)
-    if clamp is None or clamp.name != "arith.minimumf":
+    clamp = defining_op(value, "arith.minimumf")
+    if clamp is None:
         return None
-    weights = defining_op(clamp.operands[0])
-    if weights is None or weights.name != "math.exp2":
+    weights = defining_op(clamp.operands[0], "math.exp2")
+    if weights is None:
         return None
     return weights.results[0] if splat_number(clamp.operands[1]) == form.largest else None

@@ -206,8 +206,8 @@ def _starts_aligned(buffer: ir.Value, size: int) -> bool:
         return buffer_bytes(op) % _SIZES[-1] == 0
     if op is None or op.name != "memref.assume_alignment":
         return False
-    span = defining_op(op.operands[0])
-    if span is None or span.name != "hal.interface.binding.subspan":
+    span = defining_op(op.operands[0], "hal.interface.binding.subspan")
+    if span is None:
         return False
     aligned = ir.IntegerAttr(op.attributes["alignment"]).value % size == 0
     return aligned and is_assumed_multiple(span.operands[0], size)

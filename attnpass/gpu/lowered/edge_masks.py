@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from ...ir import (
-    collect,
-    defining_op,
-    printed,
-    splat_number,
-)
+from ...ir import below_ops, collect, defining_op, printed, splat_number
+from ...ir.bodies import predicate
 
 _PLACED = ("vector.broadcast", "vector.transpose", "vector.shape_cast")
-_LESS = 2
 
 
 def drop_edge_masks(function: ir.Operation) -> int:
@@ -39,16 +34,12 @@ def _is_edge_mask(op: ir.Operation) -> bool:
     if compare is None or compare.name != "arith.cmpi":
         return False
     bound = _placed(compare.operands[1])
-    less = ir.IntegerAttr(compare.attributes["predicate"]).value == _LESS
-    return less and bound is not None and _is_rest_of_dim(bound)
+    return predicate(compare) == "slt" and bound is not None and _is_rest_of_dim(bound)
 
 
 def _placed(value: ir.Value) -> ir.Operation | None:
     """The op whose elements a vector is made of, each at one place or several."""
-    op = defining_op(value)
-    while op is not None and op.name in _PLACED:
-        op = defining_op(op.operands[0])
-    return op
+    return defining_op(below_ops(value, *_PLACED))
 
 
 def _is_rest_of_dim(op: ir.Operation) -> bool:

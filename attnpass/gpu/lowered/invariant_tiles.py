@@ -69,8 +69,8 @@ def _same_writes(
 def _is_same(write: ir.Operation, loop: ir.Operation) -> bool:
     """Whether each step of the loop writes what the first one does, straight from a buffer that
     is not shared."""
-    read = defining_op(write.operands[0])
-    if read is None or read.name != READ or printed.is_shared(read.operands[0].type):
+    read = defining_op(write.operands[0], READ)
+    if read is None or printed.is_shared(read.operands[0].type):
         return False
     block = loop.regions[0].blocks[0]
     places = [*list(write.operands)[1:], *read.operands]

@@ -84,8 +84,7 @@ def scale_before_loops(function: ir.Operation) -> int:
 
 def _makes_scores(op: ir.Operation) -> bool:
     """Whether an op is a product that adds to nothing, as the first ones of Q and K do."""
-    addend = defining_op(op.operands[2]) if op.name == _PRODUCT else None
-    return addend is not None and addend.name == "arith.constant"
+    return op.name == _PRODUCT and defining_op(op.operands[2], "arith.constant") is not None
 
 
 def _registers(value: ir.Value) -> int:
@@ -146,8 +145,8 @@ def _trace_scaled(op: ir.Operation, origin: Origin) -> bool:
 
 def _factor(value: ir.Value) -> ir.Value | float | None:
     """The number that each element of a vector is; None where that is not known to be one."""
-    op = defining_op(value)
-    if op is not None and op.name == "vector.broadcast":
+    op = defining_op(value, "vector.broadcast")
+    if op is not None:
         scalar = op.operands[0]
         return None if isinstance(scalar.type, ir.VectorType) else scalar
     return splat_number(value)
@@ -158,8 +157,8 @@ def _may_move(origin: Origin, value: ir.Value, loop: ir.Operation, function: ir.
     inside = collect(loop, lambda op: op != loop)
     uses = [(user, result) for op in origin.ops for result in op.results for user in users(result)]
     private = all(user in (inside if result == value else origin.ops) for user, result in uses)
-    alloc = defining_op(origin.reads[0].operands[0])
-    transfers = transfers_of(alloc) if alloc is not None and alloc.name == "memref.alloc" else None
+    alloc = defining_op(origin.reads[0].operands[0], "memref.alloc")
+    transfers = None if alloc is None else transfers_of(alloc)
     if transfers is None or not private:
         return False
     ordered = collect(function, lambda op: op in transfers)

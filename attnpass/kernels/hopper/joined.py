@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ...ir import Builder, Refusal, defining_op, element_type, element_type_name, users
+from ...ir import Builder, Refusal, defining_op, element_type, element_type_name, reached, users
 from ...ir.limits import ASSUMED_ROWS
 from ...ir.scalars import is_before
 from ...machines import Target
@@ -145,15 +145,12 @@ def _beside(facts: ProductFacts, target: Target) -> Iterator[ProductPlan]:
 def _is_alive(value: ir.Value) -> bool:
     """Whether something reads a value in the end. What another launch computes by now nothing does:
     the ops behind it are left until the pass ends."""
-    waiting, seen = [*users(value)], set[ir.Operation]()
-    while waiting:
-        op = waiting.pop()
-        if not op.name.startswith(("linalg.", "tensor.")):
-            return True
-        if op not in seen:
-            seen.add(op)
-            waiting += [user for made in op.results for user in users(made)]
-    return False
+
+    def readers(op: ir.Operation) -> list[ir.Operation]:
+        return [user for made in op.results for user in users(made)]
+
+    moves = ("linalg.", "tensor.")
+    return any(not op.name.startswith(moves) for op in reached(users(value), readers))
 
 
 def _may_join(plans: Sequence[ProductPlan]) -> bool:

@@ -92,8 +92,8 @@ def _without_paths(place: HeadPlace) -> HeadPlace:
 def _joined(key: ir.Value, order: Sequence[int], columns: int) -> Iterator[LatentPlace]:
     """Where K's columns lie if it joins latents and what V lacks, each a tensor of its own."""
     whole = below_views(key, IN_PLACE)
-    op = defining_op(whole)
-    if op is None or op.name != _CONCAT or len(op.operands) != 2:
+    op = defining_op(whole, _CONCAT)
+    if op is None or len(op.operands) != 2:
         return
     widths = [ranked_shape(operand)[-1] for operand in op.operands]
     dim = ir.IntegerAttr(op.attributes["dim"]).value

@@ -60,8 +60,7 @@ def unaligned_slice(value: ir.Value) -> str:
     IREE may read a slice in place. Its start is then the sum of offset times stride, where a
     stride is a product of inner sizes; 16 bytes is what the kernels need.
     """
-    op = defining_op(below_views(value, IN_PLACE))
-    view = view_of(op) if op is not None and op.name == SLICE else None
+    view = view_of(defining_op(below_views(value, IN_PLACE), SLICE))
     if view is None:
         return ""
     stride = element_bytes(view.source)

@@ -10,16 +10,15 @@ from ...ir.views import IN_PLACE, SLICE, WHOLE, below_views
 
 def slice_before(value: ir.Value) -> ir.Operation | None:
     """The slice that a value is, through reshapes and transposes, or None."""
-    op = defining_op(below_views(value, WHOLE))
-    return op if op is not None and op.name == SLICE else None
+    return defining_op(below_views(value, WHOLE), SLICE)
 
 
 def is_transposed(value: ir.Value) -> bool:
     """Whether a transpose stands before a value, through views and elementwise ops: IREE moves it
     behind them."""
-    op = defining_op(below_views(value, (*IN_PLACE, SLICE)))
-    if op is None or op.name != "linalg.generic":
-        return op is not None and op.name == "linalg.transpose"
+    op = defining_op(below_views(value, (*IN_PLACE, SLICE)), "linalg.generic", "linalg.transpose")
+    if op is None or op.name == "linalg.transpose":
+        return op is not None
     positions = maps.positions(op)
     if positions is None or reduces(op):
         return False

@@ -29,9 +29,9 @@ def find(function: ir.Operation) -> list[ContractionFacts]:
 
 
 def _is_taken(facts: ContractionFacts) -> bool:
-    made = defining_op(facts.op.operands[1])
+    made = defining_op(facts.op.operands[1], _GATHER)
     loops = facts.right
-    if made is None or made.name != _GATHER or None in (*loops, *facts.left, *facts.result):
+    if made is None or None in (*loops, *facts.left, *facts.result):
         return False
     rows = product([facts.sizes[loop] for loop in facts.m])
     few = isinstance(rows, int) and rows <= FEW_ROWS
