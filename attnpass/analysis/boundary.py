@@ -21,6 +21,7 @@ from ..ir import (
     printed,
     terminator,
 )
+from ..ir.globals import global_of
 
 FUNCTIONS = ("func.func", "util.func")
 _RETURNS = ("func.return", "util.return")
@@ -74,7 +75,7 @@ def is_made_once(value: ir.Value) -> bool:
     op = defining_op(value, "util.global.load")
     if op is None:
         return defining_op(value, "arith.constant") is not None
-    name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+    name = global_of(op)
     table = ir.SymbolTable(module_of(op))
     return name in table and "is_mutable" not in table[name].operation.attributes
 

@@ -23,6 +23,7 @@ from ..ir import (
 )
 from ..ir.bodies import Scope
 from ..ir.expressions import ElementReader
+from ..ir.globals import GLOBAL, global_of
 from ..ir.views import DimRun, View
 from .arithmetic import compute
 from .constants import constant, pattern
@@ -166,8 +167,8 @@ def pieces_at(
 
 def _defined(load: ir.Operation) -> ir.Operation | None:
     """The global of this module that is loaded."""
-    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-    found = (op for op in body_ops(module_of(load)) if op.name == "util.global")
+    name = global_of(load)
+    found = (op for op in body_ops(module_of(load)) if op.name == GLOBAL)
     return next((op for op in found if symbol_name(op) == name), None)
 
 

@@ -24,8 +24,8 @@ from ..ir import (
     symbol_name,
     whole_number,
 )
+from ..ir.builder import OPTIMIZATION_BARRIER
 
-_BARRIER = "util.optimization_barrier"
 # Of these IREE knows no divisor.
 _DIMS = ("hal.buffer_view.dim", "tensor.dim")
 # A divisor of their first operand may be one of theirs, but no others.
@@ -82,7 +82,7 @@ def _has_divisor(value: ir.Value) -> bool:
     producer = defining_op(value)
     if producer is None:
         return True
-    if whole_number(value) is not None or producer.name in (_BARRIER, *_DIMS):
+    if whole_number(value) is not None or producer.name in (OPTIMIZATION_BARRIER, *_DIMS):
         return False
     if producer.name in _QUOTIENTS + _CASTS:
         return _has_divisor(producer.operands[0])
@@ -95,4 +95,4 @@ def _has_divisor(value: ir.Value) -> bool:
 def _behind_barrier(size: ir.Value) -> ir.Value:
     producer = defining_op(size)
     anchor = size.owner.operations[0] if producer is None else next_op(producer)
-    return Builder(anchor).create(_BARRIER, [size.type], [size]).results[0]
+    return Builder(anchor).barred(size)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..ir import Builder, collect, replace_op, set_attribute
+from ..ir.builder import OPTIMIZATION_BARRIER
 from ..passes import Pass, PassContext
 
-_BARRIER, _MARK = "util.optimization_barrier", "attnpass.launch_constant"
+_MARK = "attnpass.launch_constant"
 
 
 def launch_constant(build: Builder, number: int, kind: ir.Type) -> ir.Value:
     """A number that a kernel is told when it is launched, so that one kernel serves where only this
     number differs."""
     constant = build.splat(number, kind)
-    barrier = build.create(_BARRIER, [kind], [constant])
+    barrier = build.create(OPTIMIZATION_BARRIER, [kind], [constant])
     set_attribute(barrier, _MARK, "unit")
     return barrier.results[0]
 
@@ -32,7 +33,9 @@ class LaunchConstants(Pass):
     phase = "flow"
 
     def run(self, module: ir.Operation, context: PassContext) -> bool:
-        found = collect(module, lambda op: op.name == _BARRIER and _MARK in op.attributes)
+        found = collect(
+            module, lambda op: op.name == OPTIMIZATION_BARRIER and _MARK in op.attributes
+        )
         if found:
             said = f"launches hand kernels {len(found)} numbers by which alone these differ"
             context.report.record(found[0], "fitted", said)

@@ -15,11 +15,9 @@ from iree.compiler import ir
 from ..attention.barrier import compute_barrier, copied
 from ..attention.edit import edit
 from ..attention.facts import AttentionFacts
-from ..ir import Builder, defining_op, has_ancestor, ranked_shape, sizes_of
+from ..ir import Builder, defining_op, has_ancestor, ranked_shape
 from ..ir.views import RESHAPES, View, view_before
 
-# IREE takes equal compute barriers for one, and a barrier of a barrier; these are never equal.
-_BARRIER = "util.optimization_barrier"
 _LOOPS = ("scf.for", "scf.while")
 _OPERANDS = ("query", "key", "value")
 # The source below views, and the views, the last one first.
@@ -53,14 +51,14 @@ def _behind_barrier(build: Builder, value: ir.Value, is_viewed: bool, others: in
     In a loop it is copied: IREE's runtime reads what is no buffer yet where a barrier hides part of
     what another turn of the loop made ("transient buffer has not been committed", now and then).
     """
-    # IREE makes views of its own of dims of size one.
+    # IREE takes equal compute barriers for one, and a barrier of a barrier; those of `barred` are
+    # never equal. It makes views of its own of dims of size one.
     is_open = not others and (is_viewed or 1 in ranked_shape(value))
     if has_ancestor(build.anchor, *_LOOPS):
         return copied(build, value)
     # Behind arguments IREE puts compute barriers of its own.
     if not is_open or defining_op(value, "hal.tensor.import") is not None:
-        value, sizes = build.create(_BARRIER, [value.type], [value]).results[0], sizes_of(value)
-        value = build.tied(value, sizes)
+        value = build.barred(value)
     return compute_barrier(build, value) if is_open else value
 
 

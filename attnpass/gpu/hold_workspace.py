@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder, collect, erase, fill_region, users, whole_number
+from ..ir import Builder, collect, erase, users, whole_number
+from ..ir.globals import declare_global, initialize, load_global, store_global
 from ..machines import backends
 from ..passes import Pass, PassContext
 
@@ -238,16 +239,15 @@ def _allocate(
     build = Builder(before)
     transient = ir.Type.parse(_TRANSIENT)
     # Public is what nobody reads, or IREE would leave it out.
-    _declare(build, _NAME, transient, "private" if used else "public", workspace.grows)
+    visibility = "private" if used else "public"
+    declare_global(build, _NAME, transient, visibility=visibility, mutable=workspace.grows)
     if workspace.grows:
-        _declare(build, _BYTES, ir.IndexType.get(), "private", True)
+        declare_global(build, _BYTES, ir.IndexType.get())
     ends = [f"{_END}_{number}" for number in range(workspace.kept_segments)]
     for name in ends:
-        _declare(build, name, transient, "public")
-    nothing = ir.TypeAttr.get(ir.FunctionType.get([], []))
-    initializer = build.create("util.initializer", [], [], {"function_type": nothing}, regions=1)
+        declare_global(build, name, transient, visibility="public", mutable=False)
 
-    def fill(inner: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
+    def fill(inner: Builder) -> None:
         memory = _Memory(inner, affinity)
         fillers: list[tuple[ir.Value, ir.Value]] = []
 
@@ -256,16 +256,16 @@ def _allocate(
             fillers.append((memory.made(count), count))
 
         size = inner.constant_index(workspace.size)
-        _store(inner, _NAME, memory.made(size))
+        store_global(inner, _NAME, memory.made(size))
         if workspace.grows:
-            _store(inner, _BYTES, size)
+            store_global(inner, _BYTES, size)
         rest = -workspace.size % _SEGMENT // _STEP * _STEP
         if ends and rest:
             filled(rest)
         names = iter(ends)
 
         def held() -> None:
-            _store(inner, next(names), memory.made(inner.constant_index(_STEP)))
+            store_global(inner, next(names), memory.made(inner.constant_index(_STEP)))
 
         for room in workspace.rooms:
             if room > 1:
@@ -274,30 +274,8 @@ def _allocate(
             held()
         for each in fillers:
             memory.released(*each)
-        return []
 
-    fill_region(initializer, [], "util.return", fill)
-
-
-def _declare(
-    build: Builder, name: str, kind: ir.Type, visibility: str = "private", mutable: bool = False
-) -> None:
-    attributes = {
-        "sym_name": build.string(name),
-        "sym_visibility": build.string(visibility),
-        "type": ir.TypeAttr.get(kind),
-    }
-    flags = {"is_mutable": ir.UnitAttr.get()} if mutable else {}
-    build.create("util.global", [], [], {**attributes, **flags})
-
-
-def _load(build: Builder, name: str, kind: ir.Type) -> ir.Value:
-    place = {"global": ir.FlatSymbolRefAttr.get(name)}
-    return build.create("util.global.load", [kind], [], place).results[0]
-
-
-def _store(build: Builder, name: str, value: ir.Value) -> None:
-    build.create("util.global.store", [], [value], {"global": ir.FlatSymbolRefAttr.get(name)})
+    initialize(build, fill)
 
 
 def _replace(use: _Use) -> None:
@@ -306,7 +284,7 @@ def _replace(use: _Use) -> None:
     build = Builder(allocation)
     memory, ready = allocation.results
     if use.size:
-        ours = _load(build, _NAME, memory.type)
+        ours = load_global(build, _NAME, memory.type)
     else:
         ours = _grown(build, allocation.operands[0], memory.type, _affinity(allocation))
     memory.replace_all_uses_with(ours)
@@ -331,16 +309,19 @@ def _grown(
         made = _Memory(inner, affinity).made(whole)
 
         def keep(innermost: Builder) -> list[ir.Value]:
-            _store(innermost, _NAME, made)
-            _store(innermost, _BYTES, whole)
+            store_global(innermost, _NAME, made)
+            store_global(innermost, _BYTES, whole)
             return []
 
         fits = inner.compare("ule", whole, inner.constant_index(_MOST))
         inner.conditional(fits, [], keep, lambda _: [])
         return [made]
 
-    enough = build.compare("ule", size, _load(build, _BYTES, size.type))
-    return build.conditional(enough, [kind], lambda inner: [_load(inner, _NAME, kind)], anew)[0]
+    def held(inner: Builder) -> list[ir.Value]:
+        return [load_global(inner, _NAME, kind)]
+
+    enough = build.compare("ule", size, load_global(build, _BYTES, size.type))
+    return build.conditional(enough, [kind], held, anew)[0]
 
 
 def _awaited(build: Builder, op: ir.Operation, number: int) -> ir.Value:

@@ -12,7 +12,9 @@ from .attributes import copied_attributes, index_array
 from .queries import defining_op
 from .scalars import ScalarBuilder
 from .sizes import Size, product, sizes_of
-from .types import DYNAMIC, element_type, ranked_shape
+from .types import DYNAMIC, element_type, is_ranked_tensor, ranked_shape
+
+OPTIMIZATION_BARRIER = "util.optimization_barrier"
 
 
 class Builder(ScalarBuilder):
@@ -199,6 +201,11 @@ class Builder(ScalarBuilder):
         if not dynamic:
             return value
         return self.create("flow.tensor.tie_shape", [value.type], [value, *dynamic]).results[0]
+
+    def barred(self, value: ir.Value) -> ir.Value:
+        """The same value, of which IREE does not know where it is from, but its sizes."""
+        own = self.create(OPTIMIZATION_BARRIER, [value.type], [value]).results[0]
+        return self.tied(own, sizes_of(value)) if is_ranked_tensor(value) else own
 
     def collapse(self, value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
         """`tensor.collapse_shape`; each group lists the dims that become one."""

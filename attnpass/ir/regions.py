@@ -52,12 +52,12 @@ def fill_unrun(op: ir.Operation, terminator: str, fill: Callable[[Builder], None
     # A terminator stands while what the jump hangs on is built before it.
     anchor = ending(start, "cf.br", successors=[end])
     build, i1 = Builder(anchor), ir.IntegerType.get_signless(1, op.context)
-    never = build.create("util.optimization_barrier", [i1], [build.constant_number(0, i1)])
+    never = build.barred(build.constant_number(0, i1))
     anchor.erase()
     ending(
         start,
         "cf.cond_br",
-        operands=list(never.results),
+        operands=[never],
         successors=[unrun, end],
         attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0], op.context)},
     )
@@ -101,14 +101,15 @@ def copy_steps(
     ops: Iterable[ir.Operation],
     build: Builder,
     names: Mapping[ir.Value, ir.Value],
-    index: Callable[[int], ir.Value],
+    index: Callable[[int], ir.Value] | None = None,
 ) -> dict[ir.Value, ir.Value]:
     """Copies ops of a body to where `build` stands, whatever they hold; `names` says what stands
-    for the values from elsewhere, `index` makes that of an iteration dim. Returns `names` with
-    what stands for the results."""
+    for the values from elsewhere, `index` makes that of an iteration dim, if any is read. Returns
+    `names` with what stands for the results."""
     found = dict(names)
     for op in ops:
         if op.name in INDEX_OPS:
+            assert index is not None, "ops that read no iteration dim"
             found[op.results[0]] = index(index_dim(op))
             continue
         copy = build.copy(op)

@@ -8,18 +8,17 @@ from ..ir import (
     Builder,
     below_ops,
     defining_op,
-    is_ranked_tensor,
     printed,
     reached,
-    sizes_of,
     terminator,
 )
+from ..ir.builder import OPTIMIZATION_BARRIER
+from ..ir.globals import LOAD, STORE
 from ..passes import OpPass
 
-LOAD, STORE, BARRIER = "util.global.load", "util.global.store", "util.optimization_barrier"
 _CONSTANT = "arith.constant"
 # What stands in front of a value, and of one of unknown sizes.
-BARRIERS = (BARRIER, "flow.tensor.tie_shape")
+BARRIERS = (OPTIMIZATION_BARRIER, "flow.tensor.tie_shape")
 _CALLS = ("func.call", "util.call")
 _BRANCH, _FOR, _WHILE = "scf.if", "scf.for", "scf.while"
 _HANDS_ON = (*_CALLS, _BRANCH, _FOR, _WHILE)
@@ -46,14 +45,8 @@ class KeptStores(OpPass):
         return defining_op(op.operands[0], LOAD) is not None or is_handed_on(op.operands[0])
 
     def change(self, op: ir.Operation) -> str:
-        op.operands[0] = barred(Builder(op), op.operands[0])
+        op.operands[0] = Builder(op).barred(op.operands[0])
         return "stores what is behind a barrier: IREE 3.13 takes the two globals for one"
-
-
-def barred(build: Builder, value: ir.Value) -> ir.Value:
-    """The same value, of which IREE does not know where it is from, but its sizes."""
-    own = build.create(BARRIER, [value.type], [value]).results[0]
-    return build.tied(own, sizes_of(value)) if is_ranked_tensor(value) else own
 
 
 def is_handed_on(value: ir.Value) -> bool:

@@ -12,7 +12,6 @@ from ..ir.attributes import copied_attributes
 from ..ir.regions import move_ops
 from ..ir.rewrite import erase
 from ..passes import OpPass
-from .kept_stores import barred
 
 # A value that a condition is handed and one that it hands on, by their places; None where one of
 # them is missing.
@@ -95,7 +94,7 @@ def _fill_test(new: ir.Operation, test: ir.Block, pairs: Sequence[_Pair]) -> Non
     build, (condition, *given) = Builder(end), list(end.operands)
     handed = []
     for (i, j), argument in zip(pairs, block.arguments, strict=True):
-        own = None if i is not None and j is not None else barred(build, argument)
+        own = None if i is not None and j is not None else build.barred(argument)
         handed.append(given[j] if j is not None else own)
     build.create(end.name, [], [condition, *handed], copied_attributes(end))
     erase(end)
@@ -113,7 +112,7 @@ def _fill_step(new: ir.Operation, step: ir.Block, pairs: Sequence[_Pair]) -> Non
     build, given = Builder(end), list(end.operands)
     for (_, j), argument in zip(pairs, block.arguments, strict=True):
         if j is None:
-            barred(build, argument)
+            build.barred(argument)
     values = [
         given[i] if i is not None else argument
         for (i, _), argument in zip(pairs, block.arguments, strict=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from ..ir import Builder, defining_op, enclosing, is_ranked_tensor, next_op
+from ..ir.builder import OPTIMIZATION_BARRIER
+from ..ir.globals import LOAD
 from ..passes import OpPass
-from .kept_stores import BARRIER
 from .own_buffers import LOOPS
 
 # What runs in no partition, and what each has its own of.
-_KEPT = ("hal.tensor.import", "util.global.load", BARRIER, "flow.tensor.splat")
+_KEPT = ("hal.tensor.import", LOAD, OPTIMIZATION_BARRIER, "flow.tensor.splat")
 
 
 class LoopStarts(OpPass):
@@ -37,11 +38,11 @@ class LoopStarts(OpPass):
             made = defining_op(value)
             if made is None or made.name in _KEPT or made.block != op.block:
                 continue
-            uses = [use for use in value.uses if use.owner.operation.name != BARRIER]
+            uses = [use for use in value.uses if use.owner.operation.name != OPTIMIZATION_BARRIER]
             later = [use for use in uses if _is_behind(use.owner.operation, op)]
             if later:
                 build = Builder(next_op(op))
-                own = build.create(BARRIER, [value.type], [value]).results[0]
+                own = build.create(OPTIMIZATION_BARRIER, [value.type], [value]).results[0]
                 for use in later:
                     use.owner.operation.operands[use.operand_number] = own
                 changed = True

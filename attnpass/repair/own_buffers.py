@@ -37,7 +37,6 @@ from ..ir import (
 from ..ir.views import IN_PLACE, REORDERS, WHOLE, below_views
 from ..passes import Pass, PassContext
 from ..report.ops import Op
-from .kept_stores import barred
 
 LOOPS, ENDS = ("scf.for", "scf.while"), ("scf.yield", "scf.condition")
 _BRANCH = "scf.if"
@@ -78,7 +77,7 @@ def keep_outside(module: ir.Operation) -> list[ir.Operation]:
         for value in _targets(write):
             body = _body_around(write, value)
             if body is not None:
-                barred(Builder(terminator(body)), value)
+                Builder(terminator(body)).barred(value)
                 found.append(body.owner.operation)
     return list(dict.fromkeys(found))
 
@@ -347,7 +346,7 @@ def is_written(value: ir.Value) -> bool:
 
 def _exported(build: Builder, tensor: ir.Value, kind: ir.Type) -> ir.Value:
     """A buffer of its own with what the tensor holds; without the barrier IREE sees through it."""
-    own = barred(build, tensor)
+    own = build.barred(tensor)
     dynamic = [build.size(size) for size in sizes_of(tensor) if not isinstance(size, int)]
     attributes = {"source_encoding": ir.TypeAttr.get(tensor.type)}
     return build.create("hal.tensor.export", [kind], [own, *dynamic], attributes).results[0]

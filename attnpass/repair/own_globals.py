@@ -31,7 +31,6 @@ from ..ir import (
     collect,
     defining_op,
     enclosing,
-    fill_region,
     fill_unrun,
     has_ancestor,
     is_ranked_tensor,
@@ -41,14 +40,25 @@ from ..ir import (
     symbol_name,
     users,
 )
+from ..ir.globals import (
+    GLOBAL,
+    INITIALIZER,
+    LOAD,
+    STORE,
+    declare_global,
+    global_of,
+    global_type,
+    initialize,
+    load_global,
+    store_global,
+)
 from ..ir.rewrite import erase
 from ..passes import Pass, PassContext
 from ..report.ops import MODULE
-from .kept_stores import BARRIERS, LOAD, STORE, barred, held, is_handed_on
+from .kept_stores import BARRIERS, held, is_handed_on
 from .own_buffers import ENDS, LOOPS, Repair, is_written, record
 
 _VALUE = "initial_value"
-_INITIALIZER = "util.initializer"
 _CALLS = ("func.call", "util.call")
 _READ, _CONSTANT = "tensor.extract", "arith.constant"
 
@@ -58,21 +68,20 @@ def keep_sizes(module: ir.Operation) -> list[str]:
     names of those globals. Needs a current context."""
     accesses = collect(module, lambda op: op.name in (LOAD, STORE), bodies=False)
     found = {symbol_name(op): op for op in collect(module, _has_unknown_size, bodies=False)}
-    names = dict.fromkeys(_global_of(op) for op in accesses if op.name == STORE and _is_within(op))
+    names = dict.fromkeys(global_of(op) for op in accesses if op.name == STORE and _is_within(op))
     names = [name for name in names if name in found]
     sizes = {name: _size_globals(found[name]) for name in names}
     for op in accesses:
-        made = sizes.get(_global_of(op), {})
+        made = sizes.get(global_of(op), {})
         if not made:
             continue
         build = Builder(op if op.name == STORE else next_op(op), op.location)
         if op.name == STORE:
-            for dim, one in made.items():
-                _store(build, one, build.size(DynamicSize(op.operands[0], dim)))
+            for dim, name in made.items():
+                store_global(build, name, build.size(DynamicSize(op.operands[0], dim)))
             continue
         value, index = op.results[0], ir.IndexType.get(module.context)
-        targets = [{"global": _symbol(one)} for one in made.values()]
-        own = [build.create(LOAD, [index], [], target).results[0] for target in targets]
+        own = [load_global(build, name, index) for name in made.values()]
         tied = build.create("flow.tensor.tie_shape", [value.type], [value, *own])
         value.replace_all_uses_except(tied.results[0], tied)
     return names
@@ -85,35 +94,24 @@ def _is_within(op: ir.Operation) -> bool:
 
 def _is_home(op: ir.Operation) -> bool:
     """Whether an op is a function or an initializer."""
-    return op.name == _INITIALIZER or "sym_name" in op.attributes
+    return op.name == INITIALIZER or "sym_name" in op.attributes
 
 
 def _has_unknown_size(op: ir.Operation) -> bool:
-    if op.name != "util.global":
+    if op.name != GLOBAL:
         return False
-    kind = ir.TypeAttr(op.attributes["type"]).value
+    kind = global_type(op)
     return isinstance(kind, ir.RankedTensorType) and DYNAMIC in kind.shape
 
 
-def _size_globals(op: ir.Operation) -> dict[int, ir.Operation]:
-    """A global in front of another for each of its unknown sizes."""
-    kind, index = ir.TypeAttr(op.attributes["type"]).value, ir.IndexType.get(op.context)
-    return {
-        dim: Builder(op).create(
-            op.name,
-            [],
-            [],
-            {
-                "sym_name": ir.StringAttr.get(f"__attn_size_{dim}_{symbol_name(op)}", op.context),
-                "sym_visibility": ir.StringAttr.get("private", op.context),
-                "type": ir.TypeAttr.get(index),
-                "is_mutable": ir.UnitAttr.get(op.context),
-                _VALUE: ir.IntegerAttr.get(index, 1),
-            },
-        )
-        for dim in range(kind.rank)
-        if kind.is_dynamic_dim(dim)
-    }
+def _size_globals(op: ir.Operation) -> dict[int, str]:
+    """The names of globals, in front of another, for each of its unknown sizes."""
+    kind, index = global_type(op), ir.IndexType.get(op.context)
+    unknown = [dim for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
+    names = {dim: f"__attn_size_{dim}_{symbol_name(op)}" for dim in unknown}
+    for name in names.values():
+        declare_global(Builder(op), name, index, initial=ir.IntegerAttr.get(index, 1))
+    return names
 
 
 def separate(module: ir.Operation) -> list[str]:
@@ -131,7 +129,7 @@ def keep_begun(module: ir.Operation) -> list[str]:
     """Has each mutable global that is stored to, and begins with numbers, begin in an initializer;
     returns their names. Needs a current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
-    stored = {_global_of(op) for op in stores}
+    stored = {global_of(op) for op in stores}
     found = [op for op in collect(module, _begins, bodies=False) if symbol_name(op) in stored]
     for op in found:
         _initialize(op, lambda build, kind, value: build.constant(value, kind))
@@ -145,12 +143,12 @@ def keep_told_apart(module: ir.Operation) -> list[str]:
     context."""
     found = {symbol_name(op): op for op in collect(module, _holds_numbers, bodies=False)}
     accesses = collect(module, lambda op: op.name in (LOAD, STORE, *_CALLS), bodies=False)
-    every = dict.fromkeys(_global_of(op) for op in accesses if op.name == STORE)
+    every = dict.fromkeys(global_of(op) for op in accesses if op.name == STORE)
     behind: dict[ir.Operation, dict[str, None]] = {}
     front: dict[ir.Operation, dict[str, None]] = {}
     for op in accesses:
         # IREE puts what is called in the place of the call.
-        names = every if op.name in _CALLS else [_global_of(op)]
+        names = every if op.name in _CALLS else [global_of(op)]
         known = {name: None for name in names if name in found and name in every}
         for outer in islice(enclosing(op), 1, None):
             if _is_home(outer):
@@ -184,11 +182,11 @@ def keep_last_stores(module: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     blocks = {op.block: op.parent for op in accesses if op.name == STORE}
     for block, parent in blocks.items():
-        if parent is None or parent.name == _INITIALIZER:
+        if parent is None or parent.name == INITIALIZER:
             continue
         last: dict[str, ir.Operation] = {}
         for op in [view.operation for view in block]:
-            name = _global_of(op) if op.name in (LOAD, STORE) else ""
+            name = global_of(op) if op.name in (LOAD, STORE) else ""
             if op.name in _CALLS or op in outer:
                 last.clear()
             elif op.name == LOAD and name in last:
@@ -213,7 +211,7 @@ def _stored_before(ops: Collection[ir.Operation]) -> dict[ir.Operation, set[str]
             if op in ops:
                 found[op] = set(stored)
             if op.name == STORE:
-                stored.add(_global_of(op))
+                stored.add(global_of(op))
             elif op.name in _CALLS:
                 stored.add("")
     return found
@@ -221,9 +219,9 @@ def _stored_before(ops: Collection[ir.Operation]) -> dict[ir.Operation, set[str]
 
 def _holds_numbers(op: ir.Operation) -> bool:
     """Whether an op is a mutable global of numbers, or of a tensor of them."""
-    if op.name != "util.global" or "is_mutable" not in op.attributes:
+    if op.name != GLOBAL or "is_mutable" not in op.attributes:
         return False
-    kind = ir.TypeAttr(op.attributes["type"]).value
+    kind = global_type(op)
     return isinstance(_element(kind), ir.FloatType | ir.IntegerType | ir.IndexType)
 
 
@@ -235,7 +233,7 @@ def _storing(op: ir.Operation) -> str:
     """The name of a function behind a global that stores zeros in it, if a number is not 0 that
     is, which IREE cannot know; it stands where it is called."""
     name, context, function = f"__attn_store_{symbol_name(op)}", op.context, next_op(op)
-    kind = ir.TypeAttr(op.attributes["type"]).value
+    kind = global_type(op)
     if function.name == "util.func" and symbol_name(function) == name:
         return name
 
@@ -244,7 +242,7 @@ def _storing(op: ir.Operation) -> str:
         if isinstance(kind, ir.RankedTensorType):
             sizes = [build.constant_index(1)] * list(kind.shape).count(DYNAMIC)
             value = build.fill(value, build.create("tensor.empty", [kind], sizes).results[0])
-        _store(build, op, value)
+        store_global(build, symbol_name(op), value)
 
     attributes = {
         "sym_name": ir.StringAttr.get(name, context),
@@ -263,20 +261,20 @@ def keep_loaded(module: ir.Operation) -> list[ir.Operation]:
     or within an op of what others have, too, store a copy; returns those ops. Needs a
     current context."""
     stores = collect(module, lambda op: op.name == STORE, bodies=False)
-    counts = Counter(map(_global_of, stores))
+    counts = Counter(map(global_of, stores))
     found: list[ir.Operation] = []
     for op in stores:
         given = op.operands[0]
         value = below_ops(given, *BARRIERS)
-        if not is_ranked_tensor(value) or has_ancestor(op, _INITIALIZER):
+        if not is_ranked_tensor(value) or has_ancestor(op, INITIALIZER):
             continue
         made = held(value)
-        is_elsewhere = any(_is_held_elsewhere(one, _global_of(op), counts) for one in made)
+        is_elsewhere = any(_is_held_elsewhere(one, global_of(op), counts) for one in made)
         if is_elsewhere or is_handed_on(value) or _is_others(op, value):
             build = Builder(op)
             # What IREE knows while it compiles, it would copy then.
             is_known = any(_is_constant(one, counts) for one in made)
-            op.operands[0] = copied(build, barred(build, value) if is_known else value)
+            op.operands[0] = copied(build, build.barred(value) if is_known else value)
             found.append(op)
         elif not made:
             op.operands[0] = value
@@ -294,7 +292,7 @@ def _erase_barriers(value: ir.Value) -> None:
 def keep_constants(module: ir.Operation) -> list[ir.Operation]:
     """Has branches and loops hand on copies of constants, where the module stores in globals;
     returns those ops. Needs a current context."""
-    stored = {_global_of(op) for op in collect(module, lambda op: op.name == STORE, bodies=False)}
+    stored = {global_of(op) for op in collect(module, lambda op: op.name == STORE, bodies=False)}
     found: list[ir.Operation] = []
     for op in (
         collect(module, lambda op: op.name in (*LOOPS, *ENDS), bodies=False) if stored else ()
@@ -303,7 +301,7 @@ def keep_constants(module: ir.Operation) -> list[ir.Operation]:
             made = defining_op(below_ops(value, *BARRIERS))
             if is_ranked_tensor(value) and made is not None and _is_constant(made, stored):
                 build = Builder(op)
-                op.operands[number] = copied(build, barred(build, value))
+                op.operands[number] = copied(build, build.barred(value))
                 found.append(op if op.name in LOOPS else op.block.owner.operation)
     return list(dict.fromkeys(found))
 
@@ -312,7 +310,7 @@ def _is_constant(made: ir.Operation, stored: Collection[str]) -> bool:
     """Whether an op makes what IREE holds as a constant: numbers that are not all one, or a global
     in which nothing is stored."""
     if made.name == LOAD:
-        return _global_of(made) not in stored
+        return global_of(made) not in stored
     return made.name == _CONSTANT and not _is_splat(made)
 
 
@@ -335,7 +333,7 @@ def _is_held_elsewhere(made: ir.Operation, name: str, counts: Counter[str]) -> b
     that is the same constant is one for IREE, but for a number everywhere."""
     if made.name != LOAD:
         return not _is_splat(made)
-    return _global_of(made) != name or counts[name] > 1
+    return global_of(made) != name or counts[name] > 1
 
 
 def keep_order(module: ir.Operation) -> list[ir.Operation]:
@@ -346,18 +344,13 @@ def keep_order(module: ir.Operation) -> list[ir.Operation]:
     found = collect(module, lambda op: op.name == _READ and not _is_known(op), bodies=False)
     for op in found:
         value = op.results[0]
-        own = barred(Builder(next_op(op), op.location), value)
+        own = Builder(next_op(op), op.location).barred(value)
         value.replace_all_uses_except(own, own.owner.operation)
     return found
 
 
 def _is_known(read: ir.Operation) -> bool:
     return defining_op(read.operands[0], _CONSTANT) is not None
-
-
-def _global_of(op: ir.Operation) -> str:
-    """The name of the global that an op loads or stores."""
-    return ir.FlatSymbolRefAttr(op.attributes["global"]).value
 
 
 def _begins_with_number(op: ir.Operation) -> bool:
@@ -368,11 +361,11 @@ def _begins_with_number(op: ir.Operation) -> bool:
 def _begins(op: ir.Operation) -> bool:
     """Whether an op is a mutable global of a tensor that begins with numbers of the module: IREE
     keeps those of parameters."""
-    if op.name != "util.global" or "is_mutable" not in op.attributes:
+    if op.name != GLOBAL or "is_mutable" not in op.attributes:
         return False
     value = known_attribute(op, _VALUE)
     has_numbers = isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr)
-    return has_numbers and isinstance(ir.TypeAttr(op.attributes["type"]).value, ir.RankedTensorType)
+    return has_numbers and isinstance(global_type(op), ir.RankedTensorType)
 
 
 def _initialize(
@@ -380,38 +373,20 @@ def _initialize(
     made: Callable[[Builder, ir.RankedTensorType, ir.Attribute], ir.Value],
 ) -> None:
     """Moves the value of a global into an initializer behind it, which stores what is `made`."""
-    kind, value = ir.TypeAttr(op.attributes["type"]).value, op.attributes[_VALUE]
+    kind, value = global_type(op), op.attributes[_VALUE]
 
-    def body(build: Builder, _: Sequence[ir.Value]) -> list[ir.Value]:
-        _store(build, op, made(build, ir.RankedTensorType(kind), value))
-        return []
+    def store(build: Builder) -> None:
+        store_global(build, symbol_name(op), made(build, ir.RankedTensorType(kind), value))
 
-    fill_region(_initializer(op), [], "util.return", body)
+    initialize(Builder(next_op(op), op.location), store)
     remove_attributes(op, _VALUE)
-
-
-def _initializer(op: ir.Operation) -> ir.Operation:
-    """An initializer behind a global, still empty."""
-    nothing = ir.TypeAttr.get(ir.FunctionType.get([], [], op.context))
-    build = Builder(next_op(op), op.location)
-    return build.create(_INITIALIZER, [], [], {"function_type": nothing}, regions=1)
-
-
-def _store(build: Builder, op: ir.Operation, value: ir.Value) -> None:
-    """Stores a value in a global."""
-    build.create(STORE, [], [value], {"global": _symbol(op)})
-
-
-def _symbol(op: ir.Operation) -> ir.Attribute:
-    return ir.FlatSymbolRefAttr.get(symbol_name(op), op.context)
 
 
 def _made(build: Builder, kind: ir.RankedTensorType, value: ir.Attribute) -> ir.Value:
     """The tensor `value`, whose number hangs on another that IREE does not know."""
     element, i32 = kind.element_type, ir.IntegerType.get_signless(32, build.anchor.context)
-    known = build.constant_number(0, i32)
     # Of i32, since IREE's host code has no scalars of 16 bits.
-    unknown = build.create("util.optimization_barrier", [i32], [known]).results[0]
+    unknown = build.barred(build.constant_number(0, i32))
     number = ir.DenseElementsAttr(value).get_splat_value()
 
     def body(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:

@@ -24,10 +24,11 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.bodies import combined, needed_ops, takes_by_index
+from ..ir.builder import OPTIMIZATION_BARRIER
+from ..ir.globals import LOAD, STORE
 from ..ir.regions import copy_steps
 from ..ir.views import SLICE, view_of
 from ..passes import OpPass
-from .kept_stores import BARRIER, LOAD, STORE
 
 _INDEX, _FILL = "linalg.index", "linalg.fill"
 # Terms of others may be added up once: the largest of many equal numbers is that number.
@@ -105,7 +106,7 @@ def _is_filled(value: ir.Value, depth: int = _DEEPEST) -> bool:
     view = view_of(op)
     if view is not None:
         return _is_filled(view.source, depth - 1)
-    if op.name in (SLICE, BARRIER):
+    if op.name in (SLICE, OPTIMIZATION_BARRIER):
         return op.name == SLICE and _is_filled(op.operands[0], depth - 1)
     if not is_elementwise(op) or takes_by_index(op):
         return False

@@ -9,7 +9,6 @@ from ..ir.onnx_ops import OnnxBuilder, is_onnx
 from ..ir.regions import move_ops
 from ..ir.rewrite import erase
 from ..passes import OpPass
-from .kept_stores import barred
 
 # As many steps as its condition allows.
 _MOST = 2**63 - 1
@@ -95,5 +94,5 @@ def _hidden(build: OnnxBuilder, truth: ir.Value) -> ir.Value:
     i1 = ir.IntegerType.get_signless(1, build.anchor.context)
     kind = ir.RankedTensorType.get([], i1, loc=build.anchor.location)
     plain = build.create("torch_c.to_builtin_tensor", [kind], [truth]).results[0]
-    own = barred(build, plain)
+    own = build.barred(plain)
     return build.create("torch_c.from_builtin_tensor", [truth.type], [own]).results[0]

@@ -33,6 +33,7 @@ from ..ir import (
     reduces,
     symbol_name,
 )
+from ..ir.globals import GLOBAL, LOAD, STORE, global_type, load_global
 
 # Element types that numpy arrays can bring to a device, or take from it.
 ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
@@ -42,7 +43,6 @@ _RETURNS = ("func.return", "util.return")
 _CALLS = ("func.call", "util.call")
 # What hands a tensor on: result number i is operand number i.
 _HANDED_ON = ("hal.tensor.barrier", "hal.tensor.export", "hal.tensor.alias")
-_LOAD, _STORE, _GLOBAL = "util.global.load", "util.global.store", "util.global"
 # Copied rather than cut, where all that they read is: sizes, empty and filled tensors.
 _COPIED = ("tensor.empty", "tensor.dim", "linalg.fill")
 _OTHER_WORK = ("linalg.softmax", "linalg.pack", "iree_linalg_ext.", "scf.")
@@ -207,7 +207,7 @@ def mutable_globals(module: ir.Operation) -> dict[str, ir.Operation]:
     return {
         f"@{_name_of(op)}": op
         for op in body_ops(module)
-        if op.name == _GLOBAL and "is_mutable" in op.attributes
+        if op.name == GLOBAL and "is_mutable" in op.attributes
     }
 
 
@@ -252,9 +252,9 @@ class _ProgramReader:
         elif op.name in _HANDED_ON:
             for operand, result in zip(op.operands, op.results, strict=False):
                 program._same[result] = operand
-        elif op.name == _LOAD and _global_name(op) in self.mutable:
+        elif op.name == LOAD and _global_name(op) in self.mutable:
             self._load(op)
-        elif op.name == _STORE:
+        elif op.name == STORE:
             self.state[_global_name(op)] = program.real(op.operands[0])
             self.written[_global_name(op)] = None
         elif op.name in _RETURNS:
@@ -312,7 +312,7 @@ def _global_name(op: ir.Operation) -> str:
 def _check_inside(op: ir.Operation, mutable: dict[str, ir.Operation]) -> None:
     """Uncuttable where more happens inside an op than its results say."""
     for inner in collect(op, lambda _: True):
-        if inner.name in (_LOAD, _STORE) and _global_name(inner) in mutable:
+        if inner.name in (LOAD, STORE) and _global_name(inner) in mutable:
             raise Uncuttable(f"{_global_name(inner)} is read or written inside {op.name}")
         if inner.name in _CALLS and mutable:
             raise Uncuttable("it calls a function that may write globals")
@@ -321,9 +321,9 @@ def _check_inside(op: ir.Operation, mutable: dict[str, ir.Operation]) -> None:
 
 
 def _is_weight(op: ir.Operation) -> bool:
-    if op.name not in ("arith.constant", _LOAD) or not is_cut(op.results[0].type):
+    if op.name not in ("arith.constant", LOAD) or not is_cut(op.results[0].type):
         return False
-    if op.name == _LOAD:
+    if op.name == LOAD:
         return not is_scalar(op.results[0])
     value = known_attribute(op, "value")
     splat = isinstance(value, ir.DenseElementsAttr) and value.is_splat
@@ -331,7 +331,7 @@ def _is_weight(op: ir.Operation) -> bool:
 
 
 def _is_copied(op: ir.Operation, program: Program) -> bool:
-    if op.name == "arith.constant" or op.name in (_LOAD, "util.global.address"):
+    if op.name == "arith.constant" or op.name in (LOAD, "util.global.address"):
         return True
     scalar = op.name.startswith("arith.") and all(is_scalar(value) for value in op.operands)
     if op.name not in _COPIED and not scalar:
@@ -406,16 +406,16 @@ def _copy_symbols(program: Program, module: ir.Module) -> None:
     """Copies what a module's function refers to by name: globals, with what sets them, and private
     functions."""
     made = module.operation
-    names = {_global_name(op) for op in collect(made, lambda op: op.name == _LOAD)}
+    names = {_global_name(op) for op in collect(made, lambda op: op.name == LOAD)}
     calls = bool(collect(made, lambda op: op.name in _CALLS))
     point = ir.InsertionPoint(module.body.operations[0])
     for op in body_ops(program.module):
         if op.name in FUNCTIONS:
             wanted = calls and printed.is_hidden(op)
-        elif op.name == _GLOBAL:
+        elif op.name == GLOBAL:
             wanted = calls or f"@{_name_of(op)}" in names
         else:
-            stores = collect(op, lambda inner: inner.name == _STORE)
+            stores = collect(op, lambda inner: inner.name == STORE)
             wanted = calls or any(_global_name(store) in names for store in stores)
         if wanted:
             op.clone(ip=point)
@@ -467,9 +467,8 @@ def initial_values(module: ir.Operation, names: Sequence[str]) -> ir.Module:
         globals_ = mutable_globals(module)
         loads = []
         for name in names:
-            kind = ir.TypeAttr(globals_[name].attributes["type"]).value
-            symbol = {"global": ir.FlatSymbolRefAttr.get(name.removeprefix("@"))}
-            loads.append(build.create(_LOAD, [kind], [], symbol).results[0])
+            kind = global_type(globals_[name])
+            loads.append(load_global(build, name.removeprefix("@"), kind))
         return loads
 
     add_function(made, "main", [], fill)
