@@ -6,12 +6,15 @@ never kept: `erase_dead` is the last step of a rewrite. Nothing here knows the c
 the packages beside it, maps apart.
 
     types, queries, attributes, sizes   read the IR
+    maps, views, contractions, running  what ops do to indices, and which are products and scans
     bodies, expressions                 read scalars in the bodies of ops, elements of tensors
+    constants, limits                   bytes of constants, numbers that stand for infinity
     locations                           show and number the places of ops
     refusal                             says why, in place of a result
-    scalars, builder, regions           make new ops
+    scalars, builder, regions, globals  make new ops
+    padding, torch_ops, onnx_ops        make those of tensors with more elements, and of front ends
     rewrite                             replaces, erases and restores ops
-    printing                            shows an op alone
+    printed, printing                   read and show text
 """
 
 from .attributes import (
