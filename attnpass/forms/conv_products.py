@@ -31,7 +31,7 @@ from ..ir import (
     users,
 )
 from ..ir.limits import ASSUMED_EXTENT
-from ..machines import names_backend, resolve_target
+from ..machines import is_for_cpus, resolve_target
 from ..machines.cpu.machine import Cpu
 from ..machines.cpu.window_tiles import FEW_CHANNELS, STEPS, window_tiles
 from ..machines.nvidia.f32_products import LEAST_DEPTH, LEAST_SIDE
@@ -91,7 +91,7 @@ class ConvProducts(OpPass):
             return _stored(op)
         if op.name == _GROUPED:
             return "each group is a product of patches" if _grouped(op) else ""
-        found = None if _on_cpu(op) else windows.find(op)
+        found = None if is_for_cpus(op) else windows.find(op)
         if found is not None and not found.is_turned:
             made, last = found.made(), windows.end_of(op)
             op.results[0].replace_all_uses_with(made)
@@ -105,7 +105,9 @@ class ConvProducts(OpPass):
         if conv is None:
             return ""
         images = ranked_shape(conv.image)[0] or 1
-        if not _on_cpu(op) and (_patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)):
+        if not is_for_cpus(op) and (
+            _patch_bytes(conv) * images > _MOST_ON_GPU or not _has_tiles(conv)
+        ):
             return ""
         if op.name != windows.DEPTHWISE:
             _replace(conv, _product(conv))
@@ -171,7 +173,7 @@ def _read(op: ir.Operation) -> _Convolution | None:
         return None
     batch_and_pixels = ranked_shape(start)
     shapes = [ranked_shape(image)[1:2], ranked_shape(weights)]
-    if not _on_cpu(op):
+    if not is_for_cpus(op):
         shapes += [ranked_shape(image)[2:], batch_and_pixels[1:]]
     if any(size is None for size in itertools.chain(*shapes)):
         return None
@@ -185,16 +187,12 @@ def _read(op: ir.Operation) -> _Convolution | None:
     )
     build, last = Builder(op), windows.rounding_behind(op) or op
     found = _Convolution(op, build, kernel, steps, gaps, bias, last)
-    return found if not _on_cpu(op) or _pays_on_cpu(found) else None
-
-
-def _on_cpu(op: ir.Operation) -> bool:
-    return names_backend(op, "llvm-cpu")
+    return found if not is_for_cpus(op) or _pays_on_cpu(found) else None
 
 
 def _types(op: ir.Operation) -> tuple[str, ...]:
     """Element types of images whose convolution is a product."""
-    return () if op.name == _SOLID and not _on_cpu(op) else (*_NARROW, "f32")
+    return () if op.name == _SOLID and not is_for_cpus(op) else (*_NARROW, "f32")
 
 
 def _pays_on_cpu(conv: _Convolution) -> bool:
@@ -252,7 +250,7 @@ def _stored(op: ir.Operation) -> str:
 def _has_loops(op: ir.Operation) -> bool:
     """Whether a CPU has loops for a convolution that read the image where it lies
     (`attn-vectorize-windows`)."""
-    target = resolve_target(module_of(op)) if _on_cpu(op) else None
+    target = resolve_target(module_of(op)) if is_for_cpus(op) else None
     weights = [size or 1 for size in ranked_shape(op.operands[1])]
     steps = list(ir.DenseIntElementsAttr(op.attributes["strides"]))
     dims = len(steps)
@@ -354,7 +352,7 @@ def _product(conv: _Convolution) -> ir.Value:
         weights = compute_barrier(build, weights)
     made = _multiplied(conv, rows, weights, count)
     wide = element_type(conv.image) == conv.f32
-    stored = not _are_columns(conv.result) if _on_cpu(conv.op) else wide
+    stored = not _are_columns(conv.result) if is_for_cpus(conv.op) else wide
     if stored or conv.shuffle is not None:
         # On CUDA tiles of f32 are for results that lie as products make them.
         made = compute_barrier(build, made)

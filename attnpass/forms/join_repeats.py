@@ -10,7 +10,7 @@ from iree.compiler import ir
 from ..ir import Builder, defining_op, element_type, product, sizes_of, users
 from ..ir.contractions import read_contraction
 from ..ir.views import View, repeat_of, view_of
-from ..machines import names_backend
+from ..machines import is_for_cpus
 from ..machines.cpu.product_tiles import MOST_ROWS
 from ..passes import OpPass
 
@@ -78,7 +78,7 @@ def _read_once(op: ir.Operation) -> str:
         return ""
     if not all(isinstance(element_type(value), ir.FloatType) for value in op.operands):
         return ""
-    if not names_backend(op, "llvm-cpu"):
+    if not is_for_cpus(op):
         return ""
 
     def body(inner: Builder, scalars: Sequence[ir.Value]) -> list[ir.Value]:

@@ -24,7 +24,7 @@ from ..ir import (
 from ..ir.bodies import predicate
 from ..ir.rewrite import erase
 from ..ir.views import is_widened_integer
-from ..machines import names_backend
+from ..machines import is_for_cpus
 from ..passes import OpPass
 from .arg_maxima import ComparedRows, counts_along, largest_places
 from .few_largest import order_of_few, runs_of
@@ -98,7 +98,7 @@ class _Sort:
         self.rank = len(self.sizes)
         self.all_dims = tuple(range(self.rank))
         self.kept = self._kept()
-        self.on_cpu = names_backend(op, "llvm-cpu")
+        self.on_cpu = is_for_cpus(op)
         self.i32 = ir.IntegerType.get_signless(32, op.context)
         # What stands in order already, by the number of the operand.
         self.sorted: dict[int, ir.Value] = {}

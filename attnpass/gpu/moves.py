@@ -287,7 +287,7 @@ class _Move:
         made = []
         for values in loaded:
             names = dict(zip(block.arguments, values, strict=False))
-            names = copy_steps(steps, build.build, names, _no_index)
+            names = copy_steps(steps, build.build, names)
             result = last.operands[0]
             made.append(names.get(result, result))
         return made
@@ -324,10 +324,6 @@ def _joined(move: _Move) -> _Move:
 
 def _load(build: LaneLoops, buffer: _Strides, index: dict[int, ir.Value]) -> ir.Value:
     return build.get(buffer.memref, buffer.at(index))
-
-
-def _no_index(_: int) -> ir.Value:
-    raise AssertionError("a move reads no index")
 
 
 def _bytes(buffer: _Strides) -> int:

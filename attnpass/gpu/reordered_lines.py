@@ -143,12 +143,8 @@ class ReorderedLines:
         made = []
         for one in zip(*lanes, strict=True):
             names = dict(zip(arguments, one, strict=False))
-            made.append(copy_steps(steps, build.build, names, _no_index)[result])
+            made.append(copy_steps(steps, build.build, names)[result])
         return build.build.create("vector.from_elements", [kind], made).results[0]
-
-
-def _no_index(_: int) -> ir.Value:
-    raise AssertionError("it reads no index")
 
 
 def read(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from ..codegen.kernel import STORES, load_of
-from ..ir import collect, defining_op, loops_read, maps, users, yielded
+from ..ir import Builder, collect, defining_op, loops_read, maps, ranked_shape, users, yielded
 from ..ir.bodies import body_of
 
 # The largest or least of two, and what IREE 3.13 can do in parts of a reduction.
@@ -75,6 +77,16 @@ def combines(op: ir.Operation) -> bool:
     if last is None or list(last.operands).count(total) != 1:
         return False
     return users(total) == [last]
+
+
+def added_parts(build: Builder, parts: ir.Value, init: ir.Value, name: str) -> ir.Value:
+    """What the op `name` makes of `init` and of parts, which have one dim more, in front."""
+    own = tuple(range(len(ranked_shape(init))))
+
+    def body(inner: Builder, x: Sequence[ir.Value]) -> list[ir.Value]:
+        return [inner.apply(name, x[0], x[1])]
+
+    return build.generic([parts], [init], [(len(own), *own), own], body)[0]
 
 
 def is_in_memory(value: ir.Value) -> bool:

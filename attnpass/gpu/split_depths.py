@@ -22,6 +22,7 @@ from ..ir.contractions import NAMED, ContractionFacts, read_contraction
 from ..machines import Target
 from ..machines.nvidia.f32_products import LEAST_DEPTH, are_few, time_of
 from ..passes import PassContext, TargetPass
+from .shared_loops import added_parts
 
 _PARTS, _LEAST_PART = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48), 256
 # Seconds of one of `time_of`, of a launch, and bytes a second of the sums.
@@ -124,10 +125,4 @@ def _in_parts(facts: ContractionFacts, parts: int) -> ir.Value:
     result = tuple(loop + 1 for loop in facts.kept)
     reads.append((build.fill(start, space), (0, *result)))
     products = copy_product(op, reads, len(facts.sizes) + 1, build)
-    everywhere = tuple(range(len(result)))
-    return build.generic(
-        [products],
-        [init],
-        [(len(result), *everywhere), everywhere],
-        lambda inner, x: [inner.addf(x[0], x[1])],
-    )[0]
+    return added_parts(build, products, init, "arith.addf")

@@ -29,7 +29,7 @@ from ..ir import (
 from ..ir.contractions import is_contraction, shares_factors
 from ..ir.views import RESHAPES
 from ..passes import OpPass
-from .shared_loops import LARGEST, combines
+from .shared_loops import LARGEST, added_parts, combines
 
 _REDUCTION = "reduction"
 _ADDS = ("arith.addf", "arith.addi")
@@ -197,15 +197,7 @@ def _in_parts(op: ir.Operation, split: _Parts) -> ir.Value:
         return inner.addi(first, inner.loop_index(loop))
 
     sums = copy_generic(op, reads, kinds, build, index_dims=own, compute_index=index).results[0]
-    rank = len(positions[-1])
     combine = defining_op(yielded(op))
     assert combine is not None
-    everywhere = tuple(range(rank))
-    total = build.generic(
-        [sums],
-        [init],
-        [(rank, *everywhere), everywhere],
-        lambda inner, x: [inner.create(combine.name, [x[1].type], [x[0], x[1]]).results[0]],
-    )[0]
     # IREE fuses it with an elementwise op of all that has been summed, which few threads make then.
-    return compute_barrier(build, total)
+    return compute_barrier(build, added_parts(build, sums, init, combine.name))

@@ -262,6 +262,11 @@ def names_backend(op: ir.Operation, backend: str) -> bool:
     return backend in backends(op)
 
 
+def is_for_cpus(op: ir.Operation) -> bool:
+    """Whether the module that holds `op` names CPUs as its target."""
+    return names_backend(op, "llvm-cpu")
+
+
 def check_backend(module: ir.Operation, target: Target | None) -> None:
     """AttnError if the module is compiled for backends that we know, and not for the target's."""
     known = backends(module) & {name for family in families() for name in family.backends}

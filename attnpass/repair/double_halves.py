@@ -34,7 +34,7 @@ class DoubleHalves(OpPass):
     def change(self, op: ir.Operation) -> str:
         build, kind = Builder(op), op.results[0].type
         short = _rounded_to_odd(build, op.operands[0])
-        half = build.create("arith.truncf", [kind], [short]).results[0]
+        half = build.convert("arith.truncf", short, kind)
         op.results[0].replace_all_uses_with(half)
         return "is a cast to f32 before: IREE makes 0 of numbers below 2^-14"
 
@@ -44,18 +44,14 @@ def _rounded_to_odd(build: Builder, wide: ir.Value) -> ir.Value:
     context = build.anchor.context
     f32 = with_element(wide.type, ir.F32Type.get(context))
     i32 = with_element(wide.type, ir.IntegerType.get_signless(32, context))
-
-    def step(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
-        return build.create(name, [result], operands).results[0]
-
-    near = step("arith.truncf", f32, wide)
-    back, bits = step("arith.extf", wide.type, near), step("arith.bitcast", i32, near)
+    near = build.convert("arith.truncf", wide, f32)
+    back = build.convert("arith.extf", near, wide.type)
+    bits = build.convert("arith.bitcast", near, i32)
     one = build.splat(1, i32)
     # Without its sign the next smaller number has the next smaller bits.
-    is_above = build.compare_floats(
-        "ogt", step("math.absf", wide.type, back), step("math.absf", wide.type, wide)
-    )
-    below = step("arith.subi", i32, bits, one)
-    odd = step("arith.ori", i32, build.select(is_above, below, bits), one)
+    sizes = (build.apply("math.absf", number) for number in (back, wide))
+    is_above = build.compare_floats("ogt", *sizes)
+    below = build.subi(bits, one)
+    odd = build.apply("arith.ori", build.select(is_above, below, bits), one)
     is_rounded = build.compare_floats("one", back, wide)
-    return step("arith.bitcast", f32, build.select(is_rounded, odd, bits))
+    return build.convert("arith.bitcast", build.select(is_rounded, odd, bits), f32)

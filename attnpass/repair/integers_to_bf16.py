@@ -40,16 +40,13 @@ class IntegersToBf16(OpPass):
         # Loops of ours hold vectors.
         f32, i32, i16 = (with_element(op.results[0].type, element) for element in elements)
         build = Builder(op)
-        exact = build.create(op.name, [f32], [op.operands[0]]).results[0]
-        bits = build.create("arith.bitcast", [i32], [exact]).results[0]
+        exact = build.convert(op.name, op.operands[0], f32)
+        bits = build.convert("arith.bitcast", exact, i32)
         # To the nearest, of two that are as near to the even one.
         half, one, low = (build.splat(number, i32) for number in (0x7FFF, 1, 16))
-        kept = build.create("arith.shrui", [i32], [bits, low]).results[0]
-        odd = build.create("arith.andi", [i32], [kept, one]).results[0]
-        more = build.create("arith.addi", [i32], [half, odd]).results[0]
-        total = build.create("arith.addi", [i32], [bits, more]).results[0]
-        high = build.create("arith.shrui", [i32], [total, low]).results[0]
-        short = build.create("arith.trunci", [i16], [high]).results[0]
-        rounded = build.create("arith.bitcast", [op.results[0].type], [short]).results[0]
+        odd = build.andi(build.apply("arith.shrui", bits, low), one)
+        total = build.addi(bits, build.addi(half, odd))
+        short = build.convert("arith.trunci", build.apply("arith.shrui", total, low), i16)
+        rounded = build.convert("arith.bitcast", short, op.results[0].type)
         op.results[0].replace_all_uses_with(rounded)
         return "goes by way of f32: IREE links no program of the direct conversion"

@@ -7,8 +7,8 @@ from iree.compiler import ir
 from ..attention.barrier import BARRIER, store_operand
 from ..ir import defining_op, ranked_shape, tensor_bytes
 from ..ir.views import IN_PLACE, SLICE, below_views
+from ..machines import is_for_cpus
 from ..passes import OpPass
-from .signed_powers import is_for_cpus
 
 _SCATTER = "iree_linalg_ext.scatter"
 # IREE gives a kernel 32 KiB of the stack; half of it is left to all else.

@@ -7,6 +7,7 @@ import math
 from iree.compiler import ir
 
 from ..ir import Builder, is_narrow_float, scalar_number, whole_number
+from ..machines import is_for_cpus
 from ..passes import OpPass
 from .linked_functions import ComputedFloat
 
@@ -103,13 +104,6 @@ class SignedPowers(OpPass):
         value = build.select(is_below, below, signed)
         op.results[0].replace_all_uses_with(build.cast_float(value, kind))
         return "has the sign of its base: IREE's power of a negative number is NaN"
-
-
-def is_for_cpus(op: ir.Operation) -> bool:
-    """Whether the module of an op names CPUs as its target."""
-    from ..machines import names_backend
-
-    return names_backend(op, "llvm-cpu")
 
 
 def _products(build: Builder, base: ir.Value, exponent: int, kind: ir.Type) -> ir.Value:

@@ -83,18 +83,14 @@ def _rounded(build: Builder, wide: ir.Value, kind: ir.Type) -> ir.Value:
     integer = ir.IntegerType.get_signless
     i32, i16 = (with_element(kind, integer(width, wide.context)) for width in (32, 16))
     f32 = wide.type
-
-    def step(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
-        return build.create(name, [result], operands).results[0]
-
-    bits = step("arith.bitcast", i32, wide)
-    size = step("arith.bitcast", f32, step("arith.andi", i32, bits, build.splat(_SIZE, i32)))
+    bits = build.convert("arith.bitcast", wide, i32)
+    size = build.convert("arith.bitcast", build.andi(bits, _SIZE), f32)
     # Rounded to the nearest by the addition.
-    moved = step("arith.bitcast", i32, step("arith.addf", f32, size, build.splat(_HALF, f32)))
-    count = step("arith.subi", i32, moved, build.splat(_HALF_BITS, i32))
-    high = step("arith.shrui", i32, bits, build.splat(16, i32))
-    sign = step("arith.andi", i16, step("arith.trunci", i16, high), build.splat(_SIGN, i16))
-    small = step("arith.ori", i16, step("arith.trunci", i16, count), sign)
-    is_small = build.compare_floats("olt", size, build.splat(_NORMAL, f32))
-    normal = step("arith.truncf", kind, wide)
-    return build.select(is_small, step("arith.bitcast", kind, small), normal)
+    moved = build.convert("arith.bitcast", build.addf(size, _HALF), i32)
+    count = build.subi(moved, _HALF_BITS)
+    high = build.apply("arith.shrui", bits, 16)
+    sign = build.andi(build.convert("arith.trunci", high, i16), _SIGN)
+    small = build.apply("arith.ori", build.convert("arith.trunci", count, i16), sign)
+    is_small = build.compare_floats("olt", size, _NORMAL)
+    normal = build.convert("arith.truncf", wide, kind)
+    return build.select(is_small, build.convert("arith.bitcast", small, kind), normal)

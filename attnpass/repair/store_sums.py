@@ -25,8 +25,8 @@ from ..ir import (
 from ..ir.bodies import takes_by_index
 from ..ir.contractions import is_contraction
 from ..ir.views import RESHAPES, WHOLE, below_views, view_of
+from ..machines import is_for_cpus
 from ..passes import Pass, PassContext
-from .signed_powers import is_for_cpus
 
 # What a norm's kernel makes for itself.
 _MADE = ("arith.constant", "linalg.fill", "tensor.empty", "tensor.dim")
