@@ -389,17 +389,19 @@ class CudaVariant:
 
     @property
     def fields(self) -> dict[str, Any]:
+        cap: dict[str, Any] = {"soft_cap": True} if self.soft_cap else {}
+        sink: dict[str, Any] = {"sink": True} if self.sink else {}
         return fields(
             self.kind,
             [self.element_type] * 4,
             (self.head_dim, self.head_dim),
             self.mask,
-            **({"soft_cap": True} if self.soft_cap else {}),
+            **cap,
             keys_multiple=1,
             rows_per_workgroup=self.rows,
             keys_per_tile=self.keys,
             **self.shares,
-            **({"sink": True} if self.sink else {}),
+            **sink,
         )
 
 
