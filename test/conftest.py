@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,8 +57,16 @@ def _seeded() -> None:
         torch.default_generator.manual_seed(0)
 
 
-# `attnpass.compile_str` and what else runs attn-compile as a command.
-tools.attn_compile_command = lambda *arguments: [*warm.command("attn-compile"), *arguments]
+def _attn_compile(*arguments: str) -> list[str]:
+    """The command of `attnpass.compile_str`. What IREE's own passes leave is verified in one test
+    of three, since that takes up to a fifth of a compile, and in all with ATTNPASS_EXAMPLES; what
+    ours leave is verified in each."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" (")[0]
+    verifies = "ATTNPASS_EXAMPLES" in os.environ or zlib.crc32(test.encode()) % 3 == 0
+    return [*warm.command("attn-compile"), *arguments, *["--verify=false"] * (not verifies)]
+
+
+tools.attn_compile_command = _attn_compile
 
 
 def _told_report(data: dict[str, Any]) -> Report:
