@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import re
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from torch.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
     TensorArgument,
 )
 
@@ -160,9 +164,11 @@ def decomposed(program: ExportedProgram, more: Collection[str] = ()) -> Exported
     scans_as_loops(program.graph_module, PLACES)
     try:
         with torch.no_grad():
-            return program.run_decompositions(table)
+            made = program.run_decompositions(table)
     except Exception as error:
         raise AttnError(f"torch cannot decompose the program: {first_line(error)}") from error
+    _refuse_effects(made.graph)
+    return made
 
 
 @functools.cache
@@ -233,7 +239,7 @@ def stateless(program: ExportedProgram) -> StatelessProgram:
         found.hidden.append(values[target])
         found.changed.append(values[target])
     results += [
-        spec
+        _number(spec)
         for spec in outputs
         if spec.kind == OutputKind.USER_OUTPUT and not isinstance(spec.arg, ConstantArgument)
     ]
@@ -263,6 +269,32 @@ def user_outputs(program: ExportedProgram) -> list[Any]:
         for spec in program.graph_signature.output_specs
         if spec.kind == OutputKind.USER_OUTPUT
     ]
+
+
+def _number(spec: OutputSpec) -> OutputSpec:
+    """A result that is a float, as the importer knows numbers: by the name of their node."""
+    if isinstance(spec.arg, SymBoolArgument):
+        raise AttnError(
+            f"IREE 3.13 returns no truth value of Python's ({spec.arg.name}): return the tensor, "
+            "without item()"
+        )
+    if not isinstance(spec.arg, SymFloatArgument):
+        return spec
+    return OutputSpec(spec.kind, SymIntArgument(spec.arg.name), spec.target)
+
+
+def _refuse_effects(graph: torch.fx.Graph) -> None:
+    """What torch runs in an order of its own: checks of matrices that `recipes` leave to it."""
+    for node in graph.nodes:
+        if str(node.target) == "with_effects":
+            # A check says in words what it is of.
+            words = [str(argument) for argument in node.args[1:]]
+            name = next((word for word in words if word.startswith("torch.")), words[0])
+            places = re.findall(r'File "(.+)", line (\d+)', node.stack_trace or "")
+            raise AttnError(
+                f"IREE 3.13 has no {name}; put other ops in its place",
+                f"{':'.join(places[-1])}:0" if places else "",
+            )
 
 
 def _refuse_random(program: ExportedProgram) -> None:

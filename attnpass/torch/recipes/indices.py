@@ -213,7 +213,15 @@ def _scatter_number(x: Any, dim: int, index: Any, value: Any, *, reduce: str) ->
     return torch.scatter_reduce(x, dim, index, source, name)
 
 
+def _item(x: Any) -> Any:
+    """IREE's runtime knows no numbers of 16 bits."""
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    return aten.item.default(x.float())
+
+
 RECIPES: dict[Any, Callable[..., Any]] = {
+    aten.item.default: _item,
     aten.index_fill.int_Scalar: _filled,
     aten.index_fill.int_Tensor: _filled,
     aten.scatter.value_reduce: _scatter_number,

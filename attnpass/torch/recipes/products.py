@@ -46,7 +46,7 @@ def _times_vector(x: Any, y: Any) -> Any:
     return NotImplemented
 
 
-def _inverse_of_lower(a: Any, is_unit: bool) -> Any:
+def inverse_of_lower(a: Any, is_unit: bool) -> Any:
     """The inverse of lower triangular matrices of a known size n, in log2(n) steps: blocks of
     twice the size from the inverses of two, of which what is above the diagonal is not read."""
     batch, n = a.shape[:-2], a.shape[-1]
@@ -74,7 +74,7 @@ def _solve_triangular(
     if not isinstance(a.shape[-1], int) or not a.shape[-1] or a.is_complex():
         return NotImplemented
     lower = a.flip(-2, -1) if upper else a
-    inverse = _inverse_of_lower(lower, unitriangular)
+    inverse = inverse_of_lower(lower, unitriangular)
     inverse = inverse.flip(-2, -1) if upper else inverse
     return torch.matmul(inverse, b) if left else torch.matmul(b, inverse)
 

@@ -229,3 +229,89 @@ def test_triangular_systems(count: int) -> None:
             torch.testing.assert_close(
                 found, torch.triangular_solve(b[0], half, upper, True, unit)[0]
             )
+
+
+class Matrices(torch.nn.Module):
+    """Cameras turned back, flows, splines, Gaussian processes."""
+
+    def forward(self, x, b):
+        positive = x @ x.mT + torch.eye(x.shape[-1], dtype=x.dtype)
+        root = torch.linalg.cholesky(positive)
+        return (
+            *(torch.inverse(x), torch.linalg.solve(x, b), torch.linalg.solve(x, b[..., 0])),
+            *(torch.det(x), torch.slogdet(x), positive.logdet(), torch.cholesky_solve(b, root)),
+        )
+
+
+def test_matrices() -> None:
+    torch.manual_seed(0)
+    _compare(Matrices(), torch.randn(4, 3, 3), torch.randn(4, 3, 2))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 32])
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_matrices_by_columns(rows: int, batch: tuple[int, ...]) -> None:
+    """What inverses and roots are made of, as torch runs it."""
+    aten = torch.ops.aten
+    torch.manual_seed(rows)
+    x, b = (torch.randn(*batch, rows, n, dtype=torch.float64) for n in (rows, 2))
+    positive = x @ x.mT + torch.eye(rows, dtype=torch.float64)
+    lower, upper = (torch.linalg.cholesky(positive, upper=up) for up in (False, True))
+    calls = [(op, x) for op in (aten.inverse, aten.linalg_inv_ex, aten.det, aten.slogdet)]
+    calls += [(aten.linalg_solve, x, b), (aten.linalg_solve, x, b[..., 0])]
+    calls += [(op, positive) for op in (aten.logdet, aten.cholesky, aten.linalg_cholesky_ex)]
+    calls += [(aten.cholesky, positive, True), (aten.cholesky_solve, b, lower)]
+    calls += [(aten.cholesky_solve, b, upper, True), (aten.cholesky_inverse, upper, True)]
+    for op, *args in calls:
+        torch.testing.assert_close(RECIPES[op.default](*args), op.default(*args))
+    torch.testing.assert_close(
+        RECIPES[aten.linalg_solve.default](x, b.mT, left=False),
+        aten.linalg_solve.default(x, b.mT, left=False),
+    )
+
+
+def test_matrices_without_an_inverse() -> None:
+    aten, x = torch.ops.aten, torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+    assert RECIPES[aten.det.default](x) == 0
+    assert RECIPES[aten.linalg_inv_ex.default](x)[1] == 2
+    assert RECIPES[aten.logdet.default](x) == -math.inf
+    assert RECIPES[aten.linalg_cholesky_ex.default](-x)[1] == 1
+
+
+class Decomposed(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.lu_factor(x)[0]
+
+
+class Large(torch.nn.Module):
+    def forward(self, x):
+        return torch.inverse(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "said"), [(Decomposed(), 3, "linalg.lu_factor"), (Large(), 33, "inverse")]
+)
+def test_matrices_that_are_refused(model: torch.nn.Module, rows: int, said: str) -> None:
+    with pytest.raises(attnpass.AttnError, match=rf"{__file__}:\d+:0: error: .*{said}"):
+        attnpass.torch.compile(model, (torch.eye(rows),), device="cpu")
+
+
+class Numbers(torch.nn.Module):
+    """Numbers of Python's, of 16 bits and as results."""
+
+    def forward(self, x):
+        total = x.sum()
+        return x * total.half().item(), x * total.bfloat16().item(), total.item()
+
+
+class Truth(torch.nn.Module):
+    def forward(self, x):
+        return (x.sum() > 0).item()
+
+
+def test_numbers_of_python() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    for ours, theirs in zip(attnpass.torch.compile(Numbers(), (x,))(x), Numbers()(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    with pytest.raises(attnpass.AttnError, match="truth value"):
+        attnpass.torch.compile(Truth(), (x,))
