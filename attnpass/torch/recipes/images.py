@@ -1,7 +1,8 @@
-"""Images of other sizes."""
+"""Images of other sizes, and samples of them."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,9 +45,50 @@ def _cubic(t: Any) -> Any:
     return torch.where(t < 1, near, torch.where(t < 2, far, 0.0))
 
 
+def _position(at: Any, size: Any, padding: int, corners: bool) -> Any:
+    """Where a grid's numbers from -1 to 1 are among `size` elements; with `padding` of 1 what lies
+    outside is at the edge, of 2 it is mirrored at it."""
+    at = (at + 1) * (size - 1) / 2 if corners else ((at + 1) * size - 1) / 2
+    if padding == 2:
+        low, span = (0.0, size - 1) if corners else (-0.5, size)
+        far = (at - low).abs()
+        turns = torch.floor(far / span)
+        rest = far - turns * span
+        at = torch.where(turns % 2 == 0, rest, span - rest) + low
+        # A span of 0 has no mirrors.
+        at = torch.where(at.isnan(), 0.0, at)
+    return at.clamp(0, size - 1) if padding else at
+
+
+def _sampled_volume(x: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
+    """The nearest voxel of each point, or the eight around it by their distance."""
+    kind, sizes = x.dtype, x.shape[2:]
+    grid = grid.to(torch.promote_types(kind, torch.float32))
+    at = [
+        _position(numbers, size, padding, corners)
+        for numbers, size in zip(reversed(grid.unbind(-1)), sizes, strict=True)
+    ]
+    lows = [numbers.floor() if mode == 0 else numbers.round() for numbers in at]
+    flat = x.flatten(2)
+    found: Any = 0
+    for steps in itertools.product(*[(0, 1) if mode == 0 else (0,)] * 3):
+        weight, place = torch.ones_like(at[0]), torch.zeros_like(at[0], dtype=torch.int64)
+        for numbers, low, step, size in zip(at, lows, steps, sizes, strict=True):
+            inside = (low + step >= 0) & (low + step <= size - 1)
+            share = 1 - (numbers - low - step).abs() if mode == 0 else 1.0
+            weight = torch.where(inside, weight * share, 0.0)
+            index = torch.where(inside, low + step, 0.0).to(torch.int64)
+            place = place * size + index
+        rows = place.flatten(1)[:, None].expand(-1, flat.shape[1], -1)
+        found = found + torch.gather(flat, 2, rows) * weight.flatten(1)[:, None]
+    return found.to(kind).unflatten(2, grid.shape[1:-1])
+
+
 def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
     """Cubic samples, which IREE 3.13 takes for bilinear ones, and those of f64, of which it has no
-    program."""
+    program; samples of volumes, of which it has no import."""
+    if x.dim() == 5 and mode != 2:
+        return _sampled_volume(x, grid, mode, padding, corners)
     if x.dim() != 4 or (mode != 2 and x.dtype != torch.float64):
         return NotImplemented
     return torch._decomp.decompositions._grid_sampler_2d(x, grid, mode, padding, corners)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 
 import pytest
@@ -315,3 +316,40 @@ def test_numbers_of_python() -> None:
         torch.testing.assert_close(ours, theirs)
     with pytest.raises(attnpass.AttnError, match="truth value"):
         attnpass.torch.compile(Truth(), (x,))
+
+
+class Volumes(torch.nn.Module):
+    """Voxels where a field says, as volumes are warped and registered."""
+
+    def forward(self, x, at):
+        return (
+            *(F.grid_sample(x, at, padding_mode=p, align_corners=c) for p, c in PADDINGS),
+            F.grid_sample(x, at, "nearest", align_corners=True),
+        )
+
+
+PADDINGS = (("zeros", False), ("border", True), ("reflection", False))
+
+
+def test_samples_of_volumes() -> None:
+    x, at = torch.randn(2, 3, 3, 4, 5), 1.5 * torch.randn(2, 2, 3, 4, 3)
+    batch = {0: torch.export.Dim("batch")}
+    with torch.no_grad():
+        fast = attnpass.torch.compile(Volumes(), (x, at), dynamic_shapes=(batch, batch))
+        for count in (2, 1):
+            wanted = Volumes()(x[:count].double(), at[:count].double())
+            for ours, theirs in zip(fast(x[:count], at[:count]), wanted, strict=True):
+                torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 4, 2), (1, 1, 1)])
+def test_samples_of_volumes_by_voxels(sizes: tuple[int, ...]) -> None:
+    """What samples of volumes are made of, as torch runs it."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, *sizes, dtype=torch.float64)
+    at = 1.7 * torch.randn(2, 2, 3, 4, 3, dtype=torch.float64)
+    at[0, 0, 0] = torch.tensor([[1, -1, 0], [-1, 1, 1], [0.5, 0.25, -0.25], [5, -7, 3]])
+    recipe = RECIPES[torch.ops.aten.grid_sampler.default]
+    for mode, padding, corners in itertools.product((0, 1), (0, 1, 2), (False, True)):
+        wanted = torch.ops.aten.grid_sampler_3d(x, at, mode, padding, corners)
+        torch.testing.assert_close(recipe(x, at, mode, padding, corners), wanted)
