@@ -139,7 +139,10 @@ def tiles_of(product: RowProduct, machine: Cpu) -> RowTiles | TallTiles | Refusa
         if product.codes is not None:
             return Refusal(f"{columns} columns are cut into no whole vectors of codes")
         depth = known(product.facts.sizes[product.depth]) or 0
-        if machine.vector_bytes < WIDE_REGISTER_BYTES and columns * depth < LEAST_WEIGHTS:
+        is_narrow = machine.vector_bytes < WIDE_REGISTER_BYTES
+        # Of one line: those of several IREE masks, or adds up number by number.
+        is_line = all(product.facts.sizes[loop] == 1 for loop in product.outer)
+        if is_narrow and is_line and columns * depth < LEAST_WEIGHTS:
             return Refusal(f"{columns} columns are cut into no whole vectors, and weights are few")
     if isinstance(tiles, Refusal) or not machine.multiplies_pairs or tiles.lanes != PAIR_LANES:
         return tiles
