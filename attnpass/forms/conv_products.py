@@ -23,6 +23,8 @@ from ..ir import (
     erase,
     erase_unused,
     has_one_use,
+    is_elementwise,
+    is_ranked_tensor,
     maps,
     module_of,
     ranked_shape,
@@ -42,6 +44,7 @@ _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
 # On CPUs alone.
 _SOLID = "linalg.conv_3d_ncdhw_fcdhw"
 _GROUPED = "linalg.conv_2d_ngchw_gfchw"
+_WINDOWS = (*_CONVOLUTIONS, _GROUPED, windows.DEPTHWISE, *windows.POOLS)
 _NARROW = ("f16", "bf16")
 # Of more taps a channel's sum is longer than a body should be.
 _MOST_TAPS = 64
@@ -84,7 +87,7 @@ class ConvProducts(OpPass):
     what = "fitted"
 
     def wanted(self, op: ir.Operation) -> bool:
-        return op.name in (*_CONVOLUTIONS, _SOLID, windows.DEPTHWISE, _GROUPED, *windows.POOLS)
+        return op.name in (*_WINDOWS, _SOLID)
 
     def change(self, op: ir.Operation) -> str:
         if op.name == _GROUPED and _has_types(op) and _has_loops(op):
@@ -311,6 +314,9 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     order = [0, *range(2, rank), 1]
     padded = windows.padded_by_number(image)
     if padded is None or not has_one_use(image):
+        if _on_cpu(conv.op) and _is_of_windows(image):
+            # A kernel with such loops would write its lines of pixels across.
+            image = compute_barrier(build, image)
         return build.transpose(image, order)
     (inner, sides, number) = padded
     sizes = [sizes_of(image)[dim] for dim in order]
@@ -319,6 +325,18 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     # Apart from the pad: IREE 3.13 turns an image through shared memory where it is written whole.
     turned = compute_barrier(build, build.transpose(inner, order))
     return build.pad(turned, kind, low, high, number)
+
+
+def _is_of_windows(image: ir.Value) -> bool:
+    """Whether elementwise ops that nothing else reads make an image of what goes by windows."""
+    op = defining_op(image)
+    if op is None or not has_one_use(image):
+        return False
+    if op.name in _WINDOWS:
+        return True
+    read = [value for value in op.operands if is_ranked_tensor(value)]
+    same = [value for value in read if ranked_shape(value) == ranked_shape(image)]
+    return is_elementwise(op) and any(map(_is_of_windows, same))
 
 
 def _product(conv: _Convolution) -> ir.Value:

@@ -15,6 +15,13 @@ from attnpass import Report
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
+
+def separable(channels: int, wide: int) -> nn.Sequential:
+    """Pixels' channels spread, windows of each, channels brought together."""
+    pixels, windows = nn.Conv2d(channels, wide, 1), nn.Conv2d(wide, wide, 3, padding=1, groups=wide)
+    return nn.Sequential(pixels, nn.ReLU(), windows, nn.Hardswish(), nn.Conv2d(wide, channels, 1))
+
+
 # By what the image is: dims behind the channels, channels, and what reads it.
 CONVOLUTIONS = (
     ((17, 15), 12, lambda: nn.Conv2d(12, 24, 3, padding=1)),
@@ -26,6 +33,7 @@ CONVOLUTIONS = (
     ((12, 11), 24, lambda: nn.Conv2d(24, 32, 3, padding=1, groups=4)),
     ((190,), 12, lambda: nn.Conv1d(12, 24, 5, stride=2)),
     ((6, 9, 7), 8, lambda: nn.Conv3d(8, 16, 3, stride=(1, 2, 1), padding=1)),
+    ((12, 28), 16, lambda: separable(16, 64)),
 )
 # Images that are spread over zeros: of even and uneven kernels, with results that no tap reaches,
 # pixels that no result reads, of one step, of kernels that are their steps, of groups and solids,
