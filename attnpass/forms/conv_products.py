@@ -379,9 +379,9 @@ def _product(conv: _Convolution) -> ir.Value:
 
 def _are_columns(pixels: Sequence[Size]) -> bool:
     """Whether pixels can be the columns of the product, which IREE makes of them where it writes
-    the transposed result: a CPU's loops want whole vectors of these."""
+    the transposed result, line by line into a border: a CPU's loops want lines of whole vectors."""
     known = [size for size in pixels if isinstance(size, int)]
-    return len(known) == len(pixels) and math.prod(known) % _LANES == 0
+    return len(known) == len(pixels) and known[-1] % _LANES == 0
 
 
 def _grouped(op: ir.Operation) -> bool:

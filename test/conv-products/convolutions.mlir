@@ -206,7 +206,8 @@ func.func @few_channels(%image: tensor<1x64x4098xf32>, %three: tensor<3x64x3xf32
 // -----
 
 // What a pool makes, through a ReLU, is stored before channels are last, in a kernel of its own: loops
-// would write lines of pixels across. What others read, too, is not.
+// would write lines of pixels across. What others read, too, is not. 64 pixels are whole vectors, but
+// their lines are not: the product is stored, too.
 #cpu = #hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device
 #same = affine_map<(b, c, y, x) -> (b, c, y, x)>
 module attributes {hal.device.targets = [#cpu]} {
@@ -215,6 +216,8 @@ module attributes {hal.device.targets = [#cpu]} {
 // CHECK: %[[RELU:.*]] = linalg.generic {{.*}} ins(%[[POOL]]
 // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[RELU]]
 // CHECK: linalg.transpose ins(%[[STORED]] {{.*}} permutation = [0, 2, 3, 1]
+// CHECK: %[[PRODUCT:.*]] = linalg.generic {{.*}}"reduction"]}
+// CHECK: iree_tensor_ext.compute_barrier.start %[[PRODUCT]]
 func.func @behind_windows(%image: tensor<1x16x10x10xf32>, %w: tensor<64x16x1x1xf32>) -> tensor<1x64x8x8xf32> {
   %zero = arith.constant 0.0 : f32
   %lowest = arith.constant 0xFF800000 : f32
