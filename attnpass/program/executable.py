@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..errors import AttnError, first_line
 from .devices import RuntimeDevice
+from .scheduling import behind_workers
 
 if TYPE_CHECKING:
     from iree.runtime import HalBufferView, HalElementType, VmInstance
@@ -59,6 +61,7 @@ class Executable:
         self._context = runtime.VmContext(instance, [*modules, module])
         # A context, with what it keeps between calls, is of one caller at a time.
         self._lock = threading.Lock()
+        self._waiting = behind_workers if device.on_host else contextlib.nullcontext
         self._function: Any = module.lookup_function(_entry(module.function_names))
 
     def call(self, arguments: Sequence[Value]) -> list[Value]:
@@ -78,7 +81,7 @@ class Executable:
                 given.push_int(int(value))
         results = self._list(1)
         try:
-            with self._lock:
+            with self._lock, self._waiting():
                 self._context.invoke(self._function, given, results)
         except (RuntimeError, ValueError, IndexError) as error:
             raise AttnError(f"IREE's runtime refuses the call: {first_line(error)}") from error
