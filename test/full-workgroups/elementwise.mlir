@@ -93,9 +93,11 @@ func.func @sums(%x: tensor<64x4096xf32>, %ends: tensor<1024xi32>) -> tensor<1024
 // CHECK-LABEL: func.func @heads_dispatch_0
 // CHECK-SAME: workgroup_size = [128, 1, 1]
 // CHECK: thread = [1, 1, 1], workgroup = [1, 1, 128]
+// TOLD: a workgroup of it has 128 threads, not 32
 // CHECK-LABEL: func.func @short_dispatch_0
 // CHECK-SAME: workgroup_size = [96, 1, 1]
 // CHECK: thread = [1, 4], workgroup = [32, 12]
+// TOLD: a workgroup of it has 96 threads, not 32
 // OFF-LABEL: func.func @short_dispatch_0
 // OFF: thread = [1, 1], workgroup = [1, 32]
 func.func @unknown(%x: tensor<?xf16>) -> tensor<?xf16> {
