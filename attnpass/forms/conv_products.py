@@ -314,7 +314,7 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     order = [0, *range(2, rank), 1]
     padded = windows.padded_by_number(image)
     if padded is None or not has_one_use(image):
-        if _on_cpu(conv.op) and _is_of_windows(image):
+        if is_for_cpus(conv.op) and _is_of_windows(image):
             # A kernel with such loops would write its lines of pixels across.
             image = compute_barrier(build, image)
         return build.transpose(image, order)

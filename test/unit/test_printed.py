@@ -18,6 +18,7 @@ READS_OTHER_TEXT = {
     "onnx/compiled.py",
     "passes.py",
     "report/groups.py",
+    "torch/exported.py",
     "torch/importer.py",
     "tuning/measure.py",
     "verify/inputs.py",
