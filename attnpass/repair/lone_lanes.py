@@ -22,9 +22,9 @@ class LoneLanes(KernelsPass):
     """Gives kernels that IREE configures for more subgroups along a summed dim than each has lanes
     there fewer subgroups, and fewer terms at a time.
 
-    1. A reduction: IREE 3.13 has lanes that all do the same where the innermost reduced dim is a
-       few odd numbers (a head of 64 x 3, its factors in different orders), and makes the sum of
-       the first subgroup alone. It gets a single subgroup.
+    1. A reduction: IREE 3.13 has lanes that all do the same, or few that do not, where the
+       innermost reduced dim is a few odd numbers (a head of 64 x 3, its factors in different
+       orders), or 72, and adds up as many subgroups as lanes alone. It gets no more of them.
     2. Attention: the lanes of a subgroup that lie along the keys read one number of each subgroup.
        Where there are more subgroups than such lanes, IREE 3.13 lets each lane read the first
        subgroup's alone. It gets as many subgroups as lanes.
@@ -63,18 +63,18 @@ def _mend_reduction(function: ir.Operation) -> int:
     subgroups = {math.prod(_first(each, "subgroup_basis")) for each in configurations}
     if size[1:] != [1, 1] or not any(printed.lists(each, _PARTS) for each in configurations):
         return 0
-    if len(subgroups) != 1 or subgroups == {1} or any(map(_shares, configurations)):
+    if len(subgroups) != 1 or subgroups == {1}:
+        return 0
+    (count,) = subgroups
+    lanes = min(math.prod(_first(each, "lane_basis")) for each in configurations)
+    factor = next(by for by in range(1, count + 1) if count % by == 0 and count // by <= lanes)
+    if factor == 1 or any(count not in _first(each, "subgroup_basis") for each in configurations):
         return 0
     for op, each in zip(ops, configurations, strict=True):
-        counts = dict(enumerate(_first(each, "subgroup_basis")))
-        fewer = _with_fewer_subgroups(each, counts)
-        set_attribute(op, CONFIGURATION, _with_fewer_terms(fewer, counts, _TILES))
-    return subgroups.pop()
-
-
-def _shares(configuration: ir.Attribute) -> bool:
-    """Whether the lanes of a subgroup take different numbers."""
-    return math.prod(_first(configuration, "lane_basis")) != 1
+        by_place = {_first(each, "subgroup_basis").index(count): factor}
+        fewer = _with_fewer_subgroups(each, by_place)
+        set_attribute(op, CONFIGURATION, _with_fewer_terms(fewer, by_place, _TILES))
+    return factor
 
 
 def _first(configuration: ir.Attribute, name: str) -> list[int]:

@@ -1,5 +1,5 @@
 // A reduction for CUDA whose lanes all do the same, in three subgroups, gets one; one whose lanes
-// share the work stays. Attention over eight subgroups of four lanes along the keys gets four.
+// share the work stays, and nine of eight lanes get three. Attention over eight subgroups of four lanes along the keys gets four.
 
 // RUN: attn-opt %s --attn-lone-lanes | FileCheck %s
 // RUN: attn-opt %s --attn-lone-lanes > %t.1 && attn-opt %t.1 --attn-lone-lanes > %t.2 && diff %t.1 %t.2
@@ -30,6 +30,17 @@ hal.executable private @kernels {
       // CHECK: partial_reduction = [0, 1, 96], subgroup_basis = {{\[\[}}1, 1, 3]
       func.func @shared(%q: tensor<4x2x96xf32>, %k: tensor<96x2xf32>, %o: tensor<4xf32>) -> tensor<4xf32> attributes {translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<VectorDistribute> workgroup_size = [96, 1, 1] subgroup_size = 32>} {
         %r = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "reduction", "reduction"]} ins(%q, %k : tensor<4x2x96xf32>, tensor<96x2xf32>) outs(%o : tensor<4xf32>) attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 32], [0, 1, 2]], partial_reduction = [0, 1, 96], subgroup_basis = [[1, 1, 3], [0, 1, 2]], thread = [0, 1, 1], workgroup = [1, 0, 0]}>} {
+        ^bb0(%a: f32, %b: f32, %c: f32):
+          %p = arith.mulf %a, %b : f32
+          %s = arith.addf %p, %c : f32
+          linalg.yield %s : f32
+        } -> tensor<4xf32>
+        return %r : tensor<4xf32>
+      }
+      // CHECK: func.func @few(
+      // CHECK: partial_reduction = [0, 1, 24], subgroup_basis = {{\[\[}}1, 1, 3]
+      func.func @few(%q: tensor<4x2x72xf32>, %k: tensor<72x2xf32>, %o: tensor<4xf32>) -> tensor<4xf32> attributes {translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<VectorDistribute> workgroup_size = [288, 1, 1] subgroup_size = 32>} {
+        %r = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "reduction", "reduction"]} ins(%q, %k : tensor<4x2x72xf32>, tensor<72x2xf32>) outs(%o : tensor<4xf32>) attrs = {lowering_config = #iree_gpu.lowering_config<{lane_basis = [[1, 1, 8], [0, 1, 2]], partial_reduction = [0, 1, 72], subgroup_basis = [[1, 1, 9], [0, 1, 2]], thread = [0, 1, 1], workgroup = [1, 0, 0]}>} {
         ^bb0(%a: f32, %b: f32, %c: f32):
           %p = arith.mulf %a, %b : f32
           %s = arith.addf %p, %c : f32

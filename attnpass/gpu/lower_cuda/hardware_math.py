@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from iree.compiler import ir
 
 from ...attention.facts import OP_NAMES
@@ -130,6 +131,8 @@ class LoweredKernel:
         self.products = Ordered()
 
     def rewrite(self, function: ir.Operation) -> None:
+        for op in collect(function, lambda op: op.name == "vector.step"):
+            _count_out(op)
         for op in contractions(function):
             _widen_factors(op)
         for op in collect(function, _is_fp8_arithmetic):
@@ -225,6 +228,19 @@ class LoweredKernel:
     def _count(self, words: str, op: ir.Operation) -> None:
         kind = op.results[0].type
         self.done[words] += ptx.element_count(kind)
+
+
+def _count_out(op: ir.Operation) -> None:
+    """Writes the numbers 0, 1, ... out, that masks of known lanes are constants. Where they are
+    computed, each lane of a head that fills no vector is read behind a branch that is never taken,
+    and ptxas 12.8 has bits of nothing, not zeros, in the lanes of f8E4M3FN behind the head."""
+    kind = op.results[0].type
+    if kind.scalable:
+        return
+    numbers = np.arange(kind.shape[0], dtype=np.int64)
+    constant = Builder(op).constant(ir.DenseElementsAttr.get(numbers, type=kind), kind)
+    op.results[0].replace_all_uses_with(constant)
+    erase(op)
 
 
 def _widen_factors(op: ir.Operation) -> None:
