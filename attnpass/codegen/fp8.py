@@ -117,10 +117,3 @@ def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
     # The code above the largest number is NaN, where this made the next number.
     nan = build.splat(float("nan"), scaled.type)
     return e.choose("ogt", e.magnitude(scaled), fp8.largest, nan, scaled)
-
-
-def mark_overflow(build: Builder, value: ir.Value, codes: ir.Value, fp8: Fp8) -> ir.Value:
-    """Codes of f32 numbers from a cast that saturates, with overflow as `narrow` gives it."""
-    e = VectorArithmetic(build, value)
-    above = e.op("ori", e.op("andi", codes, -0x80), fp8.above)
-    return e.choose("ogt", e.magnitude(value), fp8.last, above, codes)

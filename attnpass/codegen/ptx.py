@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..ir import Builder, printed, with_element
-from .fp8 import Fp8, mark_overflow
+from .fp8 import Fp8
 
 EXP2 = "ex2.approx.ftz.f32"
 BF16_PAIR = "cvt.rn.bf16x2.f32"
@@ -110,8 +110,36 @@ def narrow(build: Builder, value: ir.Value, fp8: Fp8, saturate: bool) -> ir.Valu
     context = build.anchor.context
     i16, i8 = (ir.IntegerType.get_signless(bits, context) for bits in (16, 8))
     text = f"{narrow_instruction(fp8)} $0, $1, $2;"
-    codes = _unpacked(build, _paired(build, text, "=h,f,f", i16, value), i8, value.type)
-    return codes if saturate else mark_overflow(build, value, codes, fp8)
+    pairs = _paired(build, text, "=h,f,f", i16, value)
+    if not saturate:
+        above = _pairs(build, build.apply("math.absf", value))
+        pairs = [
+            _mark_overflow(build, codes, sizes, fp8)
+            for codes, sizes in zip(pairs, above, strict=True)
+        ]
+    return _unpacked(build, pairs, i8, value.type)
+
+
+def _mark_overflow(
+    build: Builder, codes: ir.Value, sizes: Sequence[ir.Value], fp8: Fp8
+) -> ir.Value:
+    """Two codes, in 16 bits, of a cast that saturates, with overflow of these magnitudes as
+    `fp8.narrow` gives it. Not chosen by bytes: for two of them LLVM's choice for PTX is the first
+    one's twice."""
+    none = build.splat(0, codes.type)
+    masks = [
+        build.select(
+            build.compare_floats("ogt", size, fp8.last),
+            build.splat(0x7F << 8 * byte, codes.type),
+            none,
+        )
+        for byte, size in enumerate(sizes)
+    ]
+    mask = build.apply("arith.ori", *masks)
+    # The code above all others has less bits set than the largest that there is.
+    spare = build.apply("arith.andi", mask, (0x7F ^ fp8.above) * 0x101)
+    marked = build.apply("arith.ori", codes, mask)
+    return build.apply("arith.xori", marked, spare)
 
 
 def widen(build: Builder, codes: ir.Value, fp8: Fp8) -> ir.Value:
@@ -138,14 +166,19 @@ def _paired(
     build: Builder, text: str, constraints: str, result: ir.Type, value: ir.Value
 ) -> list[ir.Value]:
     """What an instruction makes of two elements of `value` at a time."""
-    elements = _elements(build, value)
-    if len(elements) % 2:
-        elements.append(build.splat(0.0, elements[0].type))
     # The instruction's first operand goes to the upper half.
     return [
         _assembly(build, text, constraints, result, [high, low])
-        for low, high in zip(elements[::2], elements[1::2], strict=True)
+        for low, high in _pairs(build, value)
     ]
+
+
+def _pairs(build: Builder, value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+    """Two elements of f32 numbers at a time, zero behind an odd one."""
+    elements = _elements(build, value)
+    if len(elements) % 2:
+        elements.append(build.splat(0.0, elements[0].type))
+    return list(zip(elements[::2], elements[1::2], strict=True))
 
 
 def _unpacked(

@@ -13,10 +13,11 @@
 // CHECK: %[[X:.*]]:4 = vector.to_elements %[[V:.*]] : vector<4xf32>
 // CHECK: llvm.inline_asm "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f" %[[X]]#1, %[[X]]#0 : (f32, f32) -> i16
 // CHECK: llvm.inline_asm "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f" %[[X]]#3, %[[X]]#2 : (f32, f32) -> i16
-// CHECK: arith.constant dense<127> : vector<4xi8>
-// CHECK: arith.constant dense<4.640000e+02> : vector<4xf32>
+// CHECK: math.absf %[[V]] : vector<4xf32>
+// CHECK: arith.constant 4.640000e+02 : f32
 // CHECK: arith.cmpf ogt
-// CHECK: arith.select
+// CHECK: arith.select %{{.*}} : i16
+// CHECK: arith.ori %{{.*}} : i16
 // CHECK: arith.bitcast %{{.*}} : vector<4xi8> to vector<4xf8E4M3FN>
 // CHECK-NOT: arith.truncf
 // CHECK-LABEL: func.func @widen_dispatch_0
