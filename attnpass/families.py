@@ -58,7 +58,6 @@ class Parallelize(PassFamily):
     summary = "reductions, sorts, scans and writes by index that run side by side"
     parts = (
         "attn-arg-maxima",
-        "attn-integer-sums",
         "attn-rank-sorts",
         "attn-sum-scans",
         "attn-split-sums",
@@ -159,6 +158,7 @@ class RepairFusion(PassFamily):
         "attn-store-crossed",
         "attn-store-gathers",
         "attn-read-terms",
+        "attn-integer-sums",
         "attn-store-sums",
         "attn-store-vectors",
         "attn-gather-slices",

@@ -207,9 +207,13 @@ def _configure(function: ir.Operation) -> _Rows | None:
 
 
 def _has_one_subgroup(function: ir.Operation) -> bool:
+    return _has_subgroups(function, 1)
+
+
+def _has_subgroups(function: ir.Operation, count: int) -> bool:
     info = function.attributes["translation_info"]
-    is_one = printed.numbers(info, "workgroup_size") == [_LANES, 1, 1]
-    return is_one and _PIPELINE in printed.pipeline(info)
+    as_many = printed.numbers(info, "workgroup_size") == [_LANES * count, 1, 1]
+    return as_many and _PIPELINE in printed.pipeline(info)
 
 
 def _takes_a_row(op: ir.Operation) -> bool:
@@ -327,6 +331,8 @@ def _configure_unknown(function: ir.Operation) -> int:
     """Configures a kernel whose rows are of unknown size for fewer subgroups than IREE has, and
     returns its threads; 0 where it is left: where an op takes anything but such a row."""
     ops = configured(function)
+    if not _has_subgroups(function, _MOST_OF_UNKNOWN):
+        return 0
     known = [loop_sizes(op).get(maps.loop_count(op) - 1) for op in ops if _is_row(op)]
     if not ops or len(known) != len(ops) or any(known):
         return 0
@@ -345,7 +351,7 @@ def _configure_unknown(function: ir.Operation) -> int:
 
 def _is_row(op: ir.Operation) -> bool:
     """Whether as many subgroups as IREE has at most take a row of a generic, its last loop."""
-    if op.name != "linalg.generic" or not loop_sizes(op):
+    if op.name != "linalg.generic" or maps.positions(op) is None or not loop_sizes(op):
         return False
     config, rank = op.attributes[CONFIGURATION], maps.loop_count(op)
     outer, dims = [1] * (rank - 1), list(range(rank))
