@@ -136,7 +136,7 @@ def _mark_overflow(
         for byte, size in enumerate(sizes)
     ]
     mask = build.apply("arith.ori", *masks)
-    # The code above all others has less bits set than the largest that there is.
+    # Infinity has fewer bits set than the mask, NaN all of them.
     spare = build.apply("arith.andi", mask, (0x7F ^ fp8.above) * 0x101)
     marked = build.apply("arith.ori", codes, mask)
     return build.apply("arith.xori", marked, spare)

@@ -104,7 +104,7 @@ def _configure(function: ir.Operation) -> int:
     whole = _turned_line(root, tile)
     if not whole and not _lies(root):
         return 0
-    if lines := _of_unknown(root, tile, thread):
+    if not whole and (lines := _of_unknown(root, tile, thread)):
         reconfigure(root, {"workgroup": lambda _: lines.tile, "thread": lambda _: lines.thread})
         set_threads(function, lines.threads)
         return lines.threads

@@ -68,13 +68,29 @@ def _mend_reduction(function: ir.Operation) -> int:
     (count,) = subgroups
     lanes = min(math.prod(_first(each, "lane_basis")) for each in configurations)
     factor = next(by for by in range(1, count + 1) if count % by == 0 and count // by <= lanes)
-    if factor == 1 or any(count not in _first(each, "subgroup_basis") for each in configurations):
+    if factor == 1:
         return 0
-    for op, each in zip(ops, configurations, strict=True):
-        by_place = {_first(each, "subgroup_basis").index(count): factor}
-        fewer = _with_fewer_subgroups(each, by_place)
-        set_attribute(op, CONFIGURATION, _with_fewer_terms(fewer, by_place, _TILES))
+    places = [_places(each, count, factor) for each in configurations]
+    if not all(places):
+        return 0
+    for op, each, factors in zip(ops, configurations, places, strict=True):
+        fewer = _with_fewer_subgroups(each, factors)
+        set_attribute(op, CONFIGURATION, _with_fewer_terms(fewer, factors, _TILES))
     return factor
+
+
+def _places(configuration: ir.Attribute, count: int, factor: int) -> dict[int, int]:
+    """By which `factor`s the counts of subgroups, `count` in all, are divided, by their places:
+    each by itself where all lanes do the same, else that of the summed dim that has them all; none
+    where there is no such."""
+    counts = _first(configuration, "subgroup_basis")
+    if math.prod(_first(configuration, "lane_basis")) == 1:
+        return dict(enumerate(counts))
+    if count not in counts:
+        return {}
+    place = counts.index(count)
+    tiles = [printed.numbers(configuration, name) for name in _TILES]
+    return {place: factor} if any(tile[place] for tile in tiles if tile) else {}
 
 
 def _first(configuration: ir.Attribute, name: str) -> list[int]:

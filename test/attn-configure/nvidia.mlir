@@ -261,6 +261,20 @@ func.func @few(%q: tensor<2x512x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x
   return %r : tensor<2x512x64xf16>
 }
 
+// As few, of rows that fill none of IREE's tiles: it would take no matrix instructions.
+// CHECK-LABEL: func.func @few_odd
+// CHECK: compilation_info
+func.func @few_odd(%q: tensor<2x100x64xf16>, %k: tensor<2x512x64xf16>, %v: tensor<2x512x64xf16>) -> tensor<2x100x64xf16> {
+  %scale = arith.constant 0.25 : f32
+  %out = tensor.empty() : tensor<2x100x64xf16>
+  %r = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+      ins(%q, %k, %v, %scale : tensor<2x100x64xf16>, tensor<2x512x64xf16>, tensor<2x512x64xf16>, f32) outs(%out : tensor<2x100x64xf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+  } -> tensor<2x100x64xf16>
+  return %r : tensor<2x100x64xf16>
+}
+
 // WHY: keeps IREE's own configuration: it has unit dims, which IREE folds
 // CHECK-LABEL: func.func @unit_dim
 // CHECK-NOT: compilation_info

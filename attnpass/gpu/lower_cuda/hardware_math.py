@@ -233,7 +233,7 @@ class LoweredKernel:
 def _count_out(op: ir.Operation) -> None:
     """Writes the numbers 0, 1, ... out, that masks of known lanes are constants. Where they are
     computed, each lane of a head that fills no vector is read behind a branch that is never taken,
-    and ptxas 12.8 has bits of nothing, not zeros, in the lanes of f8E4M3FN behind the head."""
+    and machine code for an H200 had NaN, not zeros, in the lanes of f8E4M3FN behind the head."""
     kind = op.results[0].type
     if kind.scalable:
         return
