@@ -25,7 +25,7 @@ from ..ir import (
 )
 from ..ir.bodies import read_elementwise, takes_by_index
 from ..ir.contractions import ContractionFacts, read_contraction
-from ..ir.views import RESHAPES
+from ..ir.views import REORDERS, RESHAPES
 from ..layout.axes import Axes, Dims, source_below
 from ..passes import OpPass
 
@@ -58,7 +58,40 @@ class SplitProducts(OpPass):
             if split is not None:
                 _rewrite(facts, number, split)
                 return "reads its weights in front of their transpose, one loop a joined dim"
-        return ""
+        joined = [number for number in (1, 0) if _join_below(op, number)]
+        return "joins dims in front of a transpose, where they lie side by side" if joined else ""
+
+
+def _join_below(op: ir.Operation, number: int) -> bool:
+    """Has a product read operand `number`, which joins dims behind a transpose, as a transpose of
+    joined dims; returns whether these lie side by side in front of it."""
+    operand = op.operands[number]
+    if not _joins_transposed(operand):
+        return False
+    axes, sizes = Axes(), sizes_of(operand)
+    own = [axes.new(size) for size in sizes]
+    value, dims = source_below(operand, tuple(own), axes, REORDERS)
+    now = [axes.now(axis) for axis in own]
+    places = [axis for dim in dims for axis in dim]
+    if not all(maps.are_neighbours(places, axis) for axis in now if axis):
+        return False
+    order = sorted(range(len(own)), key=lambda dim: places.index(now[dim][0]) if now[dim] else -1)
+    build = Builder(op)
+    flat = build.split_dims(value, [[axes.size(axis) for axis in dim] for dim in dims])
+    whole = build.join_dims(flat, [len(now[dim]) for dim in order], [sizes[dim] for dim in order])
+    op.operands[number] = build.transpose(whole, maps.inverse(order))
+    return True
+
+
+def _joins_transposed(value: ir.Value) -> bool:
+    """Whether dims are joined behind a transpose."""
+    joins = False
+    while (below := defining_op(value)) is not None and below.name in REORDERS:
+        if joins and below.name == "linalg.transpose":
+            return True
+        joins = joins or below.name == "tensor.collapse_shape"
+        value = below.operands[0]
+    return False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
 // RUN: attn-opt %s --attn-split-products --split-input-file > %t.1 && attn-opt %s --attn-split-products --attn-split-products --split-input-file > %t.2 && diff %t.1 %t.2
 // WHY-COUNT-3: reads its weights in front of their transpose, one loop a joined dim
-// WHY-NOT: reads its weights
+// WHY-COUNT-2: joins dims in front of a transpose, where they lie side by side
+// WHY-NOT: {{reads its weights|joins dims}}
 
 // As `einsum("td,edh->teh", tokens, weights)` is imported: what is behind it has the split shape, too.
 // CHECK-LABEL: func.func @all(
@@ -83,5 +84,29 @@ func.func @stays(%x: tensor<16x32xf32>, %w: tensor<32x4x64xf32>, %y: tensor<16x2
   %t = linalg.transpose ins(%v : tensor<64x32x4xf32>) outs(%e : tensor<4x64x32xf32>) permutation = [2, 0, 1]
   %k = tensor.collapse_shape %t [[0, 1], [2]] : tensor<4x64x32xf32> into tensor<256x32xf32>
   %q = linalg.matmul ins(%y, %k : tensor<16x256xf32>, tensor<256x32xf32>) outs(%g : tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %p, %q : tensor<16x256xf32>, tensor<16x32xf32>
+}
+
+// -----
+
+// Dims that lie side by side are joined there, columns as well as the depth: what is left is the transpose of a
+// linear layer.
+// CHECK-LABEL: func.func @beside(
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<4x64x32xf16>, %[[V:[a-z0-9]+]]: tensor<32x1x4x64xf16>
+// CHECK-DAG: %[[J:.*]] = tensor.collapse_shape %[[W]] {{\[\[}}0, 1], [2]] : tensor<4x64x32xf16> into tensor<256x32xf16>
+// CHECK-DAG: %[[T:.*]] = linalg.transpose ins(%[[J]] : {{.*}} permutation = [1, 0]
+// CHECK: linalg.matmul ins(%{{.*}}, %[[T]] : tensor<16x32xf16>, tensor<32x256xf16>)
+// CHECK: %[[K:.*]] = tensor.collapse_shape {{.*}} into tensor<32x256xf16>
+// CHECK: %[[U:.*]] = linalg.transpose ins(%[[K]] : {{.*}} permutation = [1, 0]
+// CHECK: linalg.matmul ins(%{{.*}}, %[[U]] : tensor<16x256xf16>, tensor<256x32xf16>)
+func.func @beside(%x: tensor<16x32xf16>, %w: tensor<4x64x32xf16>, %v: tensor<32x1x4x64xf16>, %y: tensor<16x256xf16>, %f: tensor<16x256xf32>, %g: tensor<16x32xf32>) -> (tensor<16x256xf32>, tensor<16x32xf32>) {
+  %e = tensor.empty() : tensor<32x4x64xf16>
+  %t = linalg.transpose ins(%w : tensor<4x64x32xf16>) outs(%e : tensor<32x4x64xf16>) permutation = [2, 0, 1]
+  %j = tensor.collapse_shape %t [[0], [1, 2]] : tensor<32x4x64xf16> into tensor<32x256xf16>
+  %p = linalg.matmul ins(%x, %j : tensor<16x32xf16>, tensor<32x256xf16>) outs(%f : tensor<16x256xf32>) -> tensor<16x256xf32>
+  %d = tensor.empty() : tensor<1x4x64x32xf16>
+  %u = linalg.transpose ins(%v : tensor<32x1x4x64xf16>) outs(%d : tensor<1x4x64x32xf16>) permutation = [1, 2, 3, 0]
+  %k = tensor.collapse_shape %u [[0, 1, 2], [3]] : tensor<1x4x64x32xf16> into tensor<256x32xf16>
+  %q = linalg.matmul ins(%y, %k : tensor<16x256xf16>, tensor<256x32xf16>) outs(%g : tensor<16x32xf32>) -> tensor<16x32xf32>
   return %p, %q : tensor<16x256xf32>, tensor<16x32xf32>
 }

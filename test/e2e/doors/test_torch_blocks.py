@@ -37,6 +37,13 @@ class Experts(torch.nn.Module):
         return torch.zeros_like(x).index_add_(0, token, rows)
 
 
+class Mixed(torch.nn.Module):
+    """Each token by all experts, and back: dims that are joined lie side by side in weights."""
+
+    def forward(self, x: Any, up: Any, down: Any) -> Any:
+        return torch.einsum("teh,meh->tm", torch.einsum("td,ehd->teh", x, up).relu(), down)
+
+
 def _random(*shape: int) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -47,6 +54,7 @@ CASES = {
         [*_random(3, 3, 16, 8), _random(4, 4, 8) * 3, _random(4, 4, 8)],
     ),
     "experts": (Experts(), [_random(5, 16), _random(4, 16, 16), _random(5, 4)]),
+    "mixed": (Mixed(), [_random(5, 16), _random(4, 24, 16) * 0.1, _random(12, 4, 24) * 0.1]),
 }
 
 
@@ -58,4 +66,6 @@ def test_part(name: str) -> None:
     got = attnpass.torch.compile(model, tuple(given), report=report)(*given)
     wanted = model(*(one.double() for one in given))
     assert len(report.attentions) == (name == "positions")
+    joined = [r for r in report.found("fitted") if "joins dims in front" in r.reason]
+    assert name != "mixed" or len(joined) == 2
     assert ((got.double() - wanted).norm() / wanted.norm()).item() < 3e-3
