@@ -37,7 +37,7 @@ KERNELS = Path(__file__).resolve().parent.parent / "attnpass" / "kernels" / "hop
 NVIDIA = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
 NVRTC = (12, 8)
 ELEMENTS = ("f16", "bf16", "f8E4M3FN", "f32")
-ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid")
+ACTIVATIONS = ("none", "gelu", "gelu_tanh", "silu", "clamp", "sigmoid", "relu")
 OTHERS = ("none", "add", "multiply")
 # Bytes of a descriptor for the memory engine, and of the five of most kernels.
 DESCRIPTOR, DESCRIPTORS = 128, 640
@@ -92,6 +92,7 @@ class Behind:
 PLAIN, BIAS = Behind(), Behind(bias=True)
 GELU, TANH = Behind(True, "gelu"), Behind(True, "gelu_tanh")
 ADDED, BIAS_ADDED = Behind(other="add"), Behind(bias=True, other="add")
+SILU, RELU = Behind(True, "silu"), Behind(True, "relu")
 GATED = Behind(False, "silu", gated=True)
 GENERAL = tuple(Behind(False, name, general=True) for name in ("clamp", "gelu", "sigmoid"))
 GENERAL_GATED = tuple(Behind(False, name, "none", True, True) for name in ("gelu", "sigmoid"))
@@ -99,6 +100,11 @@ WIDE = Behind(False, "clamp", general=True, wide=True)
 GENERAL_CONSTANTS = ("flags", "share", "alpha", "beta", "slope", "cube")
 # Columns of the second and third product.
 JOINED_CONSTANTS = ("n2", "n3")
+# Of convolutions: see cuda/image.h.
+IMAGE_CONSTANTS = (
+    *("channels", "image_width", "image_height", "width", "height", "taps_across", "taps"),
+    *("step_x", "step_y", "gap_x", "gap_y", "left", "top"),
+)
 # Of batches: where products, rows and parts of the result's columns lie, in 16 bytes.
 BATCH_CONSTANTS = (
     *("inner", "outer", "bias_step", "factor_step"),
@@ -115,7 +121,7 @@ class ProductVariant:
     (n, k) or (k, n).
     `written` is the type of the result. `batched`: of many products, each with its own operands, by
     strides. `grouped`: rows lie group by group, and each group has its own weights. `joined`: so
-    many products of the same rows."""
+    many products of the same rows. `imaged`: rows are patches of images."""
 
     source: str
     element: str
@@ -128,6 +134,7 @@ class ProductVariant:
     batched: bool = False
     grouped: bool = False
     joined: int = 0
+    imaged: bool = False
 
     @property
     def name(self) -> str:
@@ -138,6 +145,7 @@ class ProductVariant:
         size = f"batched_{size}" if self.batched else size
         size = f"grouped_{size}" if self.grouped else size
         size = f"joined{self.joined}_{size}" if self.joined else size
+        size = f"imaged_{size}" if self.imaged else size
         lie = ["kn"] if self.weights == "kn" else []
         kinds = [self.element, *([self.written] if self.written else [])]
         return "_".join(["product", *kinds, size, *lie, *self.behind.words])
@@ -164,6 +172,7 @@ class ProductVariant:
             "BATCHED": int(self.batched),
             "GROUPED": int(self.grouped),
             "JOINED": self.joined,
+            "IMAGED": int(self.imaged),
             **self.macros,
         }
 
@@ -202,12 +211,21 @@ class ProductVariant:
 
 
 ELEMENTWISE = (PLAIN, BIAS, GELU, TANH, ADDED, BIAS_ADDED)
+OF_IMAGES = (PLAIN, BIAS, SILU, RELU, ADDED, BIAS_ADDED)
 
 
 def variants() -> list[ProductVariant]:
     """All kernels, in the order of the manifest."""
     kinds = ELEMENTS[:2]
-    wide = [one for kind in kinds for one in [*tiles(kind), *turned(kind), *streamed(kind)]]
+    wide = [
+        one
+        for kind in kinds
+        for one in (
+            *tiles(kind),
+            *(one for lie in ("nk", "kn") for one in turned(kind, lie, ELEMENTWISE)),
+            *streamed(kind),
+        )
+    ]
     narrow = [one for written in kinds for one in e4m3(written)]
     exact = [*tf32()]
     many = [one for kind in kinds for one in [*tiles(kind), *few(kind)] if is_batched(one)]
@@ -216,7 +234,9 @@ def variants() -> list[ProductVariant]:
     parted = [replace(one, grouped=True) for one in wide if is_grouped(one)]
     beside = [replace(one, joined=count) for one in wide if is_joined(one) for count in (2, 3)]
     kept = [one for one in wide if not is_replaced(one)]
-    return [*kept, *narrow, *exact, *many, *parted, *beside]
+    images = [one for kind in kinds for one in turned(kind, "nk", OF_IMAGES)]
+    images = [replace(one, imaged=True) for one in images]
+    return [*kept, *narrow, *exact, *many, *parted, *beside, *images]
 
 
 def is_joined(variant: ProductVariant) -> bool:
@@ -243,20 +263,19 @@ def is_replaced(variant: ProductVariant) -> bool:
     return variant.columns == 128 and variant.behind in ELEMENTWISE
 
 
-def turned(element: str) -> Iterator[ProductVariant]:
+def turned(element: str, weights: str, kinds: Sequence[Behind]) -> Iterator[ProductVariant]:
     """Kernels with tiles of several sizes, which are told one or choose by the number of rows."""
     each = " ".join(f"EACH({number}, {a}, {d}, {r})" for number, (a, d, r) in enumerate(BLOCKS))
     ranges = " ".join(
         f"EACH({BLOCKS.index((a, d, least))}, {a}, {d}, {least})" for a, d, least, _ in RANGES
     )
-    for weights in ("nk", "kn"):
-        for behind in ELEMENTWISE:
-            seconds = {"OF_SUM": OF_SUM, "OF_END": OF_END}
-            seconds["BEHIND"] = BEHIND + CURVES[behind.activation]
-            macros: dict[str, int | str] = {"TILES(EACH)": each, "IDLE": f"{IDLE}f"}
-            macros |= {"RANGES(EACH)": ranges, "COUNT": len(BLOCKS)}
-            macros |= {name: f"{1e12 * value:.3f}f" for name, value in seconds.items()}
-            yield ProductVariant("turned", element, behind, weights, macros=macros)
+    for behind in kinds:
+        seconds = {"OF_SUM": OF_SUM, "OF_END": OF_END}
+        seconds["BEHIND"] = BEHIND + CURVES[behind.activation]
+        macros: dict[str, int | str] = {"TILES(EACH)": each, "IDLE": f"{IDLE}f"}
+        macros |= {"RANGES(EACH)": ranges, "COUNT": len(BLOCKS)}
+        macros |= {name: f"{1e12 * value:.3f}f" for name, value in seconds.items()}
+        yield ProductVariant("turned", element, behind, weights, macros=macros)
 
 
 def tiles(element: str) -> Iterator[ProductVariant]:
@@ -389,6 +408,7 @@ def build(variant: ProductVariant) -> Entry:
         "batched": variant.batched,
         "grouped": variant.grouped,
         "joined": variant.joined,
+        **({"imaged": True} if variant.imaged else {}),
         "scratch_per_workgroup": 0 if variant.rows else variant.descriptors,
         "shared_memory": variant.shared_memory,
         "workgroup_size": 256 if variant.rows else 512 if variant.source == "tf32" else 384,
@@ -401,6 +421,7 @@ def build(variant: ProductVariant) -> Entry:
                 *((*JOINED_CONSTANTS[: variant.joined - 1], "biased") if variant.joined else ()),
                 *(("division",) if variant.source == "streamed" else ()),
                 *(("shape",) if variant.source == "turned" else ()),
+                *(IMAGE_CONSTANTS if variant.imaged else ()),
             )
         ),
         "source": f"cuda/{variant.source}.cu",
@@ -415,6 +436,7 @@ def sources_hash(variant: ProductVariant) -> str:
     headers = ("epilogue.h", "wgmma.h", *HEADERS.get(variant.source, ()))
     headers += ("groups.h",) if variant.grouped else ()
     headers += ("joined.h",) if variant.joined else ()
+    headers += ("image.h",) if variant.imaged else ()
     names = sorted({f"{variant.source}.cu", *headers})
     return image_hash(b"".join((KERNELS / "cuda" / name).read_bytes() for name in names))
 

@@ -32,6 +32,7 @@ from ..ir import (
     static_size,
     users,
 )
+from ..ir.bodies import padded_by_number
 from ..ir.limits import ASSUMED_EXTENT
 from ..machines import is_for_cpus, resolve_target
 from ..machines.cpu.machine import Cpu
@@ -312,7 +313,7 @@ def _last_channels(conv: _Convolution) -> ir.Value:
     build, image = conv.build, conv.image
     rank = len(sizes_of(image))
     order = [0, *range(2, rank), 1]
-    padded = windows.padded_by_number(image)
+    padded = padded_by_number(image)
     if padded is None or not has_one_use(image):
         if is_for_cpus(conv.op) and _is_of_windows(image):
             # A kernel with such loops would write its lines of pixels across.

@@ -24,7 +24,7 @@ from ..ir import (
     sizes_of,
     users,
 )
-from ..ir.bodies import yielded
+from ..ir.bodies import padded_by_number
 
 POOLS = {
     "linalg.pooling_ncw_max": "arith.maximumf",
@@ -169,21 +169,6 @@ def bias_of(start: ir.Value) -> ir.Value | None:
         return None
     repeated = list(op.attributes["dimensions"])
     return op.operands[0] if 1 not in repeated else None
-
-
-def padded_by_number(
-    image: ir.Value,
-) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
-    """What is padded on sides of known sizes with a number, these and that; None for no such."""
-    op = defining_op(image, "tensor.pad")
-    if op is None or len(op.operands) > 1:
-        return None
-    sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
-    number = yielded(op)
-    made = defining_op(number, "arith.constant")
-    if made is None or made.block == op.regions[0].blocks[0]:
-        return None
-    return (op.operands[0], sides, number) if min(map(min, sides)) >= 0 else None
 
 
 def _narrow(value: ir.Value) -> ir.Value:

@@ -144,6 +144,21 @@ def filled_with(value: ir.Value) -> ir.Value | None:
     return op.operands[0] if op is not None else None
 
 
+def padded_by_number(
+    image: ir.Value,
+) -> tuple[ir.Value, Sequence[list[int]], ir.Value] | None:
+    """What is padded on sides of known sizes with a number, these and that; None for no such."""
+    op = defining_op(image, "tensor.pad")
+    if op is None or len(op.operands) > 1:
+        return None
+    sides = [list(op.attributes[f"static_{side}"]) for side in ("low", "high")]
+    number = yielded(op)
+    made = defining_op(number, "arith.constant")
+    if made is None or made.block == op.regions[0].blocks[0]:
+        return None
+    return (op.operands[0], sides, number) if min(map(min, sides)) >= 0 else None
+
+
 def element_number(value: ir.Value) -> float | None:
     """The float that each element of a constant or filled tensor is; None for all others."""
     scalar = filled_with(value)

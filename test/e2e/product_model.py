@@ -40,7 +40,9 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     workgroups = math.prod(int(number) for number in operands[: parts[0]])
     if kernel.most_blocks:
         _divides(kernel, numbers, workgroups)
-    if kernel.tiles:
+    if kernel.imaged:
+        tensors[0] = _patches(kernel, numbers, tensors[0])
+    elif kernel.tiles:
         assert numbers["shape"] in {0, *(tile.shape for tile in kernel.tiles)}
     if kernel.parts > 1:
         # Clusters that divide a depth compute one tile each.
@@ -52,6 +54,26 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
         _Launch(kernel, _with_batch(kernel, numbers), tensors).write(results[0])
     made = [out.reshape(shape) for out, shape in zip(results, shapes, strict=False)]
     return [*made, *(np.zeros(shape) for shape in shapes[count:])]
+
+
+def _patches(kernel: ProductKernel, numbers: dict[str, int], images: np.ndarray) -> np.ndarray:
+    """The rows that a kernel reads out of images, as cuda/image.h has it, one by one."""
+    find = numbers.__getitem__
+    sizes, result = (find("image_height"), find("image_width")), (find("height"), find("width"))
+    tiles = {tile.shape: tile for tile in kernel.tiles}
+    tile, box = tiles[find("shape") & 0xFFFF], find("shape") >> 16
+    lines = tile.height // box * tile.blocks
+    assert tile.height % box == 0 and max(box * find("step_x"), lines * find("step_y")) <= 256
+    y, x, tap = (np.arange(size) for size in (*result, find("taps")))
+    tap_y, tap_x = np.divmod(tap, find("taps_across"))
+    line = y[:, None] * find("step_y") + tap_y * find("gap_y") - find("top")
+    pixel = x[:, None] * find("step_x") + tap_x * find("gap_x") - find("left")
+    there = [(at >= 0) & (at < size) for at, size in zip((line, pixel), sizes, strict=True)]
+    image = images.reshape(-1, *sizes, find("channels"))
+    assert find("m") == len(image) * math.prod(result)
+    at = np.clip(line, 0, sizes[0] - 1)[:, None], np.clip(pixel, 0, sizes[1] - 1)[None]
+    inside = (there[0][:, None] & there[1][None])[..., None]
+    return np.ravel(image[:, at[0], at[1]] * inside)
 
 
 def _columns(kernel: ProductKernel, numbers: dict[str, int]) -> list[int]:
@@ -256,4 +278,5 @@ _ACTIVATIONS = {
     "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     "silu": lambda x: x * _sigmoid(x),
+    "relu": lambda x: np.maximum(x, 0),
 }

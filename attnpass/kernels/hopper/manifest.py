@@ -153,25 +153,33 @@ class Kernel(DeviceCode):
 class KernelTile:
     """A tile of kernels that have several, see cuda/turned.cu: `across` (2, 1, 0) says that it has
     256, 128 or 64 columns, and it has `down` blocks of `height` rows, or, of 64 columns, one for
-    each half of a workgroup. `number` is its place among them."""
+    each half of a workgroup. `number` is its place among them. Of images a block is `box` pixels
+    of each of several lines, and this `share` of its rows is none beyond an image's sides."""
 
     number: int
     across: int
     down: int
     height: int
+    box: int = 0
+    share: float = 1.0
 
     @property
     def columns(self) -> int:
         return 64 << self.across
 
     @property
+    def blocks(self) -> int:
+        return self.down if self.across else 2
+
+    @property
     def rows(self) -> int:
-        return self.height * (self.down if self.across else 2)
+        return self.height * self.blocks
 
     @property
     def shape(self) -> int:
         """As kernels are told."""
-        return self.number << 11 | self.height << 3 | (self.down - 1) << 2 | self.across
+        own = self.number << 11 | self.height << 3 | (self.down - 1) << 2 | self.across
+        return self.box << 16 | own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +199,7 @@ class ProductKernel(DeviceCode):
     polynomial). A `batched` one computes many products, and is told where the operands of each lie.
     A `grouped` one multiplies rows, which lie group by group, with the weights of their group. A
     `joined` one computes so many products of the same rows, each with weights, a bias or none, and
-    a result of its own.
+    a result of its own. An `imaged` one reads rows that are patches of images where these lie.
     """
 
     element_type: str
@@ -210,6 +218,7 @@ class ProductKernel(DeviceCode):
     grouped: bool
     joined: int
     tiles: tuple[KernelTile, ...] = ()
+    imaged: bool = False
     most_blocks: int = 0
     resident: int = 1
 

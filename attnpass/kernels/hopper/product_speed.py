@@ -27,6 +27,9 @@ _START, _MANY_START = 3.6e-6, 3e-6
 # seconds behind each sum.
 OF_SUM, OF_END, IDLE, BEHIND = 0.277e-12, 10.2e-12, 0.2, 38e-12
 _TILES_START = 3.4e-6
+# Of those for images (33 convolutions in each of 29 tiles): beside that, and bytes a second that
+# all tiles read, most of them from the cache.
+_IMAGES_START, _IMAGES_RATE = 5.2e-6, 8e12
 _A_WAVE_OF_8_BITS = 3.1e-9
 _TILE_RATE = 2.6e12
 # An unknown number of rows is taken to be each of these: about ASSUMED_ROWS, which they are for
@@ -66,7 +69,7 @@ _IREE_ACTIVATIONS |= {"quick_gelu": 4e-12}
 # Seconds behind each sum: of a kernel for one tile; told at run time; of curves.
 _BEHIND, _GENERAL = 18e-12, 27e-12
 CURVES = {"none": 0.0, "clamp": 0.0, "gelu": 100e-12, "gelu_tanh": 80e-12, "silu": 80e-12}
-CURVES |= {"sigmoid": 80e-12}
+CURVES |= {"sigmoid": 80e-12, "relu": 0.0}
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,9 @@ def product_seconds(work: ProductWork, kernel: ProductKernel, target: Target) ->
         return _few_rows(work, kernel, target.compute_units)
     if kernel.grouped:
         return _grouped(work, kernel, target.compute_units)
+    if kernel.imaged:
+        size = (kernel, work.rows, (work.n,), work.k, target.compute_units)
+        return _IMAGES_START + min(tile_seconds(tile, *size) for tile in kernel.tiles)
     if not work.known and not kernel.batched:
         # Each of them counts as much.
         likely = (replace(work, rows=rows, known=True) for rows in _LIKELY_ROWS)
@@ -156,11 +162,17 @@ def tile_seconds(
     tile: KernelTile, kernel: ProductKernel, rows: int, widths: Sequence[int], k: int, units: int
 ) -> float:
     """All waves of such tiles of products with so many rows, columns (`widths`) and depth `k`."""
-    tiles = math.ceil(rows / tile.rows) * sum(math.ceil(n / tile.columns) for n in widths)
-    part, sums = tiles / units, tile.columns * tile.rows
+    tiles = tiles_of_rows(tile, rows) * sum(math.ceil(n / tile.columns) for n in widths)
+    part, sums, ends = tiles / units, tile.columns * tile.rows, tile.columns + tile.rows
     waves = (1 - IDLE) * math.ceil(part) + IDLE * part
-    of_depth = OF_SUM * sums + OF_END * (tile.columns + tile.rows)
-    return waves * (k * of_depth + (BEHIND + CURVES[kernel.activation]) * sums)
+    of_depth = OF_SUM * sums + OF_END * ends
+    seconds = waves * (k * of_depth + (BEHIND + CURVES[kernel.activation]) * sums)
+    return max(seconds, 2.0 * tiles * k * ends / _IMAGES_RATE) if kernel.imaged else seconds
+
+
+def tiles_of_rows(tile: KernelTile, rows: int) -> int:
+    """How many such tiles so many rows have, those of images with what is beyond their sides."""
+    return math.ceil(rows / (tile.rows * tile.share) - 1e-6)
 
 
 def _grouped(work: ProductWork, kernel: ProductKernel, units: int) -> float:

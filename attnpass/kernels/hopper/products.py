@@ -33,6 +33,7 @@ from ...ir.views import IN_PLACE, RESHAPES, below_views
 from ...machines import Target
 from .. import ProductOffer
 from ..epilogues import Epilogue
+from ..image_rows import ImageRows, image_rows
 from ..products import ProductFacts, as_given, is_fused_behind, read_product
 from .batches import BatchPlace, place_of_batch, place_of_heads
 from .extern import launch
@@ -57,11 +58,12 @@ from .product_speed import (
     iree_f32_seconds,
     iree_product_seconds,
     product_seconds,
+    tiles_of_rows,
     turn_seconds,
 )
 from .sources import unaligned_slice
 from .streamed import Division, division
-from .tiles import best_tile, told_shape
+from .tiles import best_tile, tiles_of, told_shape
 
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
@@ -115,13 +117,21 @@ Pair = tuple[ProductPart, ProductPart]
 class ProductPlan(ProductOffer):
     """A kernel, the product that it computes (or both, the one with the activation first) with
     what it does behind it, how many workgroups it has at most, and the seconds that it takes and
-    that IREE's code does."""
+    that IREE's code does; the images that its rows are patches of, where it reads these."""
 
     kernel: ProductKernel
     parts: tuple[ProductPart, ...]
+    images: ImageRows | None
     units: int
     taken: float
     replaced: float
+
+    @property
+    def depth(self) -> int:
+        """With what fills a kernel's steps."""
+        k = self.parts[0].facts.k
+        assert isinstance(k, int)
+        return self.images.depth if self.images else k
 
     def replace(self, facts: ProductFacts) -> list[ir.Operation]:
         return [_replace(self)]
@@ -133,14 +143,26 @@ def product_offers(facts: ProductFacts, target: Target) -> list[ProductPlan] | R
     if isinstance(found, Refusal):
         return found
     facts, place = found
+    images = None if place or facts.groups else image_rows(facts.rows)
+    if images is not None and unaligned_slice(images.images):
+        images = None
     plans = [
-        _plan(facts, kernel, parts, target)
+        _plan(facts, kernel, parts, target, images if kernel.imaged else None)
         # Of those as fast the one that does most.
         for parts in reversed([*_parts(facts, place)])
-        for kernel in load_products()
+        for kernel in _kernels(images)
         if _fits(kernel, parts, target.compute_units)
     ]
     return plans or _no_kernel(facts)
+
+
+def _kernels(images: ImageRows | None) -> Iterator[ProductKernel]:
+    """All, those that read images with tiles that are boxes of these."""
+    for kernel in load_products():
+        if not kernel.imaged:
+            yield kernel
+        elif images is not None and (tiles := tiles_of(kernel, images.result, images.steps)):
+            yield replace(kernel, tiles=tiles)
 
 
 def _no_kernel(facts: ProductFacts) -> Refusal:
@@ -417,12 +439,16 @@ def _few_rows() -> frozenset[int]:
 
 
 def _plan(
-    facts: ProductFacts, kernel: ProductKernel, parts: tuple[ProductPart, ...], target: Target
+    facts: ProductFacts,
+    kernel: ProductKernel,
+    parts: tuple[ProductPart, ...],
+    target: Target,
+    images: ImageRows | None,
 ) -> ProductPlan:
     n, k, place = parts[0].facts.n, facts.k, parts[0].place
     assert isinstance(n, int) and isinstance(k, int)
     m = parts[0].facts.m
-    rows = m if isinstance(m, int) else ASSUMED_ROWS
+    rows = m if isinstance(m, int) else images.assumed_rows if images else ASSUMED_ROWS
     # Of both products, or of both halves of one, the first has the activation.
     epilogue, last = parts[0].epilogue, facts.epilogues[-1]
     behind = (epilogue if len(parts) > 1 else last).activation
@@ -435,6 +461,9 @@ def _plan(
     together = facts.loops is None and facts.groups is None
     whole = replace(work, rows=rows * batch, batch=1) if together else work
     own, taken = iree_seconds(facts, whole, target), product_seconds(work, kernel, target)
+    if images is not None:
+        own += images.copy_seconds
+        taken = product_seconds(replace(work, k=images.depth), kernel, target)
     left = left_seconds(facts, epilogue, work)
     if copied := _transposed(facts):
         own = max(own, work.batch * 2.0 * rows * n * k / _UNTILED_FLOPS)
@@ -456,6 +485,7 @@ def _plan(
         fused += f", each row with the weights of its own of {facts.groups.count} groups"
     fused += ", written as its reader wants it" if place and place.reader else ""
     fused += ", its weights turned from (k, n) to (n, k) first" if turned else ""
+    fused += ", reads patches where their images lie" if images else ""
     words = f"about {taken * 1e6:.0f} us instead of {own * 1e6:.0f}{fused}"
     words += f", and about {left * 1e6:.0f} us beside it" if left > 5e-7 else ""
     count = f"{batch} times {rows}" if place else f"{rows}"
@@ -467,6 +497,7 @@ def _plan(
         reason=words + assumed,
         kernel=kernel,
         parts=parts,
+        images=images,
         units=target.compute_units,
         taken=taken,
         replaced=own,
@@ -545,6 +576,8 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     rows = (
         _of_batch(build, facts, place.rows, "rows")
         if place
+        else plan.images.images
+        if plan.images
         else flat_rows(build, fill_last(build, facts.rows, facts.k))
     )
     weights = [weights_of(build, part, plan.kernel) for part in plan.parts]
@@ -556,9 +589,10 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     numbers |= _asked(plan) | _asked_of_batch(build, plan)
     numbers |= {"division": _division(plan).number} if plan.kernel.most_blocks else {}
     if plan.kernel.tiles:
-        assert isinstance(facts.n, int) and isinstance(facts.k, int)
-        shape = told_shape(build, plan.kernel, facts.m, [facts.n], facts.k, plan.units)
+        assert isinstance(facts.n, int)
+        shape = told_shape(build, plan.kernel, facts.m, [facts.n], plan.depth, plan.units)
         numbers |= {"shape": shape}
+    numbers |= plan.images.numbers() if plan.images else {}
     turned = place is not None and place.reader is not None
     wanted = sizes_of(written) if turned else result_sizes(facts, epilogue)
     rows_written = wanted if turned else _whole_sizes(facts)
@@ -721,13 +755,11 @@ def _workgroups(facts: ProductFacts, plan: ProductPlan) -> tuple[Size, Size]:
         return math.ceil(n / kernel.columns_per_workgroup) * kernel.cluster, batch
     if not isinstance(facts.m, int) or not isinstance(batch, int):
         return plan.units, 1
-    columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
-    rows = _TILE_ROWS
     if kernel.tiles:
-        assert isinstance(facts.k, int)
-        tile = best_tile(kernel, facts.m, (n,), facts.k, plan.units)
-        columns, rows = tile.columns, tile.rows
-    tiles = math.ceil(facts.m / rows) * math.ceil(n / columns) * batch
+        tile = best_tile(kernel, facts.m, (n,), plan.depth, plan.units)
+        return min(plan.units, tiles_of_rows(tile, facts.m) * math.ceil(n / tile.columns)), 1
+    columns = kernel.columns_per_tile // 2 if kernel.gated else kernel.columns_per_tile
+    tiles = math.ceil(facts.m / _TILE_ROWS) * math.ceil(n / columns) * batch
     return (tiles * kernel.parts if kernel.parts > 1 else min(plan.units, tiles)), 1
 
 

@@ -11,15 +11,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...ir import Builder, DynamicSize, Size
+from ..image_rows import box_of
 from .manifest import KernelTile, ProductKernel
 from .product_speed import tile_seconds
 
 # Fewer rows than these make no difference. The program chooses for up to so many, by so many
 # comparisons, and takes what is slower than the best by these seconds or this share.
 _STEP, _MOST_ROWS, _MOST_TILES = 32, 8192, 40
+_MANY_ROWS = 8 * _MOST_ROWS
 _SLOWER, _SHARE = 0.6e-6, 0.03
+
+
+def tiles_of(
+    kernel: ProductKernel, result: tuple[int, int], steps: tuple[int, int]
+) -> tuple[KernelTile, ...]:
+    """The tiles of a kernel for images as boxes of pixels of a `result` (lines, pixels)."""
+    boxes = ((tile, box_of(result, steps, tile.height, tile.blocks)) for tile in kernel.tiles)
+    return tuple(replace(tile, box=box[0], share=box[1]) for tile, box in boxes if box)
 
 
 @functools.cache
@@ -36,7 +47,9 @@ def told_shape(
     """The number that tells a kernel its tile; 0: the kernel chooses."""
     if isinstance(rows, int):
         return best_tile(kernel, rows, tuple(widths), k, units).shape
-    count, found = build.size(rows), build.constant_index(0)
+    # Kernels for images choose none themselves.
+    rest = best_tile(kernel, _MANY_ROWS, tuple(widths), k, units).shape if kernel.imaged else 0
+    count, found = build.size(rows), build.constant_index(rest)
     for most, tile in reversed(tiles_by_rows(kernel, tuple(widths), k, units)):
         within = build.compare("ule", count, build.constant_index(most))
         found = build.select(within, build.constant_index(tile.shape), found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import CPU, run_module
+from interpreter import interpret
 from iree.compiler import ir
 from iree.compiler.tools import compile_str
 
@@ -245,3 +247,61 @@ def test_groups_are_products_of_their_own() -> None:
         part = image[..., i : i + 7 : 2, 2 * j : 2 * j + 5 : 2].astype(float)
         wanted += np.einsum("bgcyx,gfc->bgfyx", part, weights[..., i, j].astype(float))
     _check(GROUPS, [image, weights, bias], wanted)
+
+
+IMAGES = {
+    "of odd sizes": Case((2, 8, 13, 7), 24, (3, 3), padding=1),
+    "steps and gaps of images": Case((2, 72, 9, 11), 8, (3, 2), step=2, gap=2, padding=1),
+    "steps of one pixel": Case((3, 16, 9, 9), 40, (1, 1), step=2),
+    "overlapping": Case((1, 8, 12, 40), 16, (4, 4), step=2, padding=1),
+    "lines": Case((2, 16, 300), 8, (3,), padding=1),
+}
+
+
+def _with_bias_of_16_bits(text: str) -> str:
+    kind = re.search(r"%bias: tensor<(\d+)xf32>", text)
+    assert kind is not None
+    wide, narrow = (f"tensor<{kind[1]}x{width}>" for width in ("f32", "f16"))
+    same = "affine_map<(d0) -> (d0)>"
+    widened = f"""%eb = tensor.empty() : {wide}
+  %bias = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = ["parallel"]}}
+      ins(%narrow : {narrow}) outs(%eb : {wide}) {{
+  ^bb0(%a: f16, %b: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  }} -> {wide}
+  %zero ="""
+    text = text.replace(f"%bias: {wide}", f"%narrow: {narrow}", 1)
+    return text.replace("%zero =", widened, 1)
+
+
+def _of_unknown_batch(text: str, images: int) -> str:
+    """A program with the number of images left open."""
+    kind = re.search(r"%image: (tensor<[^>]*>)", text)
+    assert kind is not None
+    size = f"%c0 = arith.constant 0 : index\n  %d = tensor.dim %image, %c0 : {kind[1]}\n  %zero ="
+    text = text.replace("%zero =", size, 1).replace("tensor.empty()", "tensor.empty(%d)")
+    return text.replace(f"tensor<{images}x", "tensor<?x")
+
+
+@pytest.mark.parametrize("images", ["known", "unknown"])
+@pytest.mark.parametrize("name", IMAGES)
+def test_kernels_read_images_where_they_lie(name: str, images: str) -> None:
+    """Launches in numpy (product_model.py), with a bias and an activation."""
+    case = IMAGES[name]
+    random = np.random.default_rng(5)
+    shape = (case.channels, case.image[1], *case.kernel)
+    image, weights = (random.standard_normal(size) for size in (case.image, shape))
+    bias = random.standard_normal(case.channels)
+    wanted = _wanted(case, image, weights, bias)
+    text = _program(case, wanted.shape)
+    if images == "unknown":
+        text = _of_unknown_batch(text, case.image[0])
+    text = _with_bias_of_16_bits(text)
+    with ir.Context() as context:
+        context.load_all_available_dialects()
+        module = ir.Module.parse(CUDA + "{" + text + "}")
+        attnpass.run(module, "attn-conv-products,attn-use-products{target=sm_90 mode=always},cse")
+        assert '"product_f16_imaged_tiles' in str(module)
+        (got,) = interpret(module, [image, weights, bias])
+    assert np.linalg.norm(got - wanted) < 1e-6 * np.linalg.norm(wanted)

@@ -18,8 +18,9 @@
 // columns across, 0: 64 columns, and a block of rows for each warpgroup), COUNT of them, RANGES(EACH)
 // (the same where rows differ by 8: EACH(first number, across, blocks of rows, fewest rows of each)),
 // IDLE, OF_SUM, OF_END and BEHIND (what they take, see the choice), BIAS, ACTIVATION (0 none, 1 GELU,
-// 2 GELU by tanh, 3 SiLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), NAME.
-// JOINED ones compute so many products of the same rows, see joined.h.
+// 2 GELU by tanh, 3 SiLU, 6 ReLU), OTHER (0 none, 1 adds a tensor like `out`, 2 multiplies with it), NAME.
+// JOINED ones compute so many products of the same rows, see joined.h. IMAGED ones compute convolutions,
+// see image.h: they are told their tile, and the box that it is, from bit 16 of `shape` on.
 
 #include "epilogue.h"
 #include "tma.h"
@@ -38,6 +39,15 @@ constexpr int MOST_STAGES = 8;
 constexpr int ENDS = MAPS * 128 + 3 * 8 * MOST_STAGES;
 constexpr int RING_BYTES = (232448 - 1023 - ENDS) / 1024 * 1024;
 static_assert(ELEMENT != 2 && !GATED && !GENERAL && !(JOINED && OTHER));
+#ifndef IMAGED
+#define IMAGED 0
+#endif
+#if IMAGED
+#include "image.h"
+static_assert(!WEIGHTS_KN && !JOINED);
+#else
+#define IMAGE_PARAMETERS
+#endif
 #if JOINED
 #include "joined.h"
 using Columns = Widths;
@@ -49,6 +59,11 @@ __host__ __device__ constexpr int stage_bytes(int columns, int rows) { return (c
 __host__ __device__ constexpr int stages_of(int columns, int rows) {
     const int most = RING_BYTES / stage_bytes(columns, rows);
     return most < MOST_STAGES ? most : MOST_STAGES;
+}
+
+__device__ inline float behind(float x) {
+    if constexpr (ACTIVATION == 6) return x < 0.0f ? 0.0f : x;
+    return activate(x);
 }
 
 // A place in a ring, and the parity of the round.
@@ -66,6 +81,13 @@ struct Place {
 struct Tiles {
     int number, across, height, rows, columns, row_tiles, column_tiles, count, band;
     bool tall;
+#if IMAGED
+    __device__ Tiles(const Image &image, int n, int shape) {
+        is(shape & 0xffff, n);
+        row_tiles = image.images * image.boxes(rows);
+        count = row_tiles * column_tiles;
+    }
+#endif
     // The tile that `shape` is, or whose waves take the least time: each lane has one of these.
     __device__ Tiles(int m, const Columns &n, int k, int shape) {
         if (shape) {
@@ -211,7 +233,7 @@ __device__ inline void multiply_tile(float (&sums)[MOST], Place &place, uint32_t
     if (lane == 0) barrier_arrive(empty + 8 * last);
 }
 
-extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS IMAGE_PARAMETERS) {
     UNREAD
     extern __shared__ char memory[];
     const uint32_t ring = (shared_address(memory) + 1023) & ~1023u;
@@ -235,13 +257,30 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
     const Widths widths = WIDTHS;
     const Tiles all(m, widths, k, shape);
 #else
+#if IMAGED
+    const Image image = IMAGE(shape, m);
+    const Tiles all(image, n, shape);
+#else
     const Tiles all(m, n, k, shape);
+#endif
+#endif
+#if IMAGED
+    // Where a part of a warpgroup's result lies.
+    const auto block_of = [&](int row, int half, int part) {
+        Pixel first = image.first(row, all.rows);
+        first.y += image.down(all.row_of(half, part));
+        return first;
+    };
 #endif
     const int parts = all.parts();  // each takes a stage
     const int half_bytes = (all.height + GRANULE - 1) / GRANULE * GRANULE_BYTES;
     const int stages = stages_of(all.columns, all.rows);
     const int stage_size = stage_bytes(all.columns, all.rows);
+#if IMAGED
+    const int depths = image.depths();
+#else
     const int depths = (k + DEPTH - 1) / DEPTH;
+#endif
     char *maps = scratch + static_cast<size_t>(blockIdx.x) * (MAPS * 128);
     __syncthreads();
 
@@ -253,12 +292,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
         const auto come = [&](uint32_t, uint32_t barrier, int, int, int) { barrier_arrive(barrier); };
         const auto pass = [&](uint32_t, uint32_t, int, int, int) {};
         if (warp == 0) {
+#if IMAGED
+            image.describe_rows<KIND>(maps, making, a, all.rows);
+            Steps steps{image};
+#else
             describe<KIND>(maps, making, a, k, m, DEPTH, all.rows);
+#endif
             if (leads) {
                 acquire(maps);
                 const auto fetch = [&](uint32_t to, uint32_t barrier, int depth, int row, int) {
                     barrier_expect(barrier, 128 * all.rows);
+#if IMAGED
+                    if (depth == 0) steps.begin(image.first(row, all.rows));
+                    load(to + 128 * all.columns, maps, barrier, steps.channel, steps.at);
+                    steps.next();
+#else
                     load(to + 128 * all.columns, maps, barrier, depth, row);
+#endif
                 };
                 if (OTHER)
                     fill(all, places, depths, fetch, pass);
@@ -275,12 +325,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                 const int columns = n;
                 const Element *from = weights;
 #endif
+#if IMAGED
+                image.describe_taps<KIND>(maps + at, making + at, from, columns, all.columns);
+#else
                 if (WEIGHTS_KN)
                     describe<KIND>(maps + at, making + at, from, columns, k, 64, DEPTH);
                 else
                     describe<KIND>(maps + at, making + at, from, k, columns, DEPTH, all.columns);
+#endif
                 if (leads) acquire(maps + at);
             }
+#if IMAGED
+            Steps steps{image};
+#endif
             const auto fetch = [&](uint32_t to, uint32_t barrier, int depth, int, int column) {
 #if JOINED
                 const char *map = maps + 128 + 256 * widths.find(column, all.columns);
@@ -288,23 +345,38 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                 const char *map = maps + 128;
 #endif
                 barrier_expect(barrier, 128 * all.columns);
+#if IMAGED
+                if (depth == 0) steps.begin({});
+                load(to, map, barrier, steps.channel, steps.tap, column);
+                steps.next();
+#else
                 if constexpr (WEIGHTS_KN) {
                     for (int block = 0; block < all.columns / 64; ++block)
                         load(to + 8192 * block, map, barrier, column + 64 * block, depth);
                 } else {
                     load(to, map, barrier, depth, column);
                 }
+#endif
             };
             if (leads) fill(all, places, depths, fetch, come);
         } else if (OTHER && warp == 2) {
+#if IMAGED
+            image.describe_result<KIND>(maps + 256, making + 256, other, n, all.height);
+#else
             describe<KIND>(maps + 256, making + 256, other, n, m, 64, all.height);
+#endif
             if (leads) {
                 acquire(maps + 256);
                 const auto finish = [&](uint32_t to, uint32_t barrier, int part, int row, int column) {
                     barrier_expect(barrier, HALVES * 128 * all.height);
                     for (int half = 0; half < HALVES; ++half)
+#if IMAGED
+                        load(to + half * half_bytes, maps + 256, barrier,
+                             column + all.column_of(half, part), block_of(row, half, part));
+#else
                         load(to + half * half_bytes, maps + 256, barrier,
                              column + all.column_of(half, part), row + all.row_of(half, part));
+#endif
                 };
                 fill(all, places, depths, pass, finish);
             }
@@ -314,7 +386,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
 #if JOINED
                 describe<KIND>(maps + at, making + at, OWN(own, out), OWN(own, n), m, 64, all.height);
 #else
+#if IMAGED
+                image.describe_result<KIND>(maps + at, making + at, out, n, all.height);
+#else
                 describe<KIND>(maps + at, making + at, out, n, m, 64, all.height);
+#endif
 #endif
                 if (leads) acquire(maps + at);
             }
@@ -337,9 +413,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     phases ^= 1 << place.stage;
                     for (int half = 0; half < HALVES; ++half) {
                         const int at = column + all.column_of(half, part);
+#if IMAGED
+                        if (at < columns)
+                            store(out_map, from + half * half_bytes, at, block_of(row, half, part));
+#else
                         const int line = row + all.row_of(half, part);
                         if (at < columns && line < m)
                             store(out_map, from + half * half_bytes, at, line);
+#endif
                     }
                     commit_store();
                     wait_for_stores<0>();
@@ -417,9 +498,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) NAME(PARAMETERS) {
                     const int at = 8 * granule + 2 * word, line = 2 * beyond + word % 2;
                     const float2 sum = make_float2(sums[at], sums[at + 1]);
 #if BIAS
-                    made[word] = make_float2(activate(sum.x + shifts[line]), activate(sum.y + shifts[line]));
+                    made[word] = make_float2(behind(sum.x + shifts[line]), behind(sum.y + shifts[line]));
 #else
-                    made[word] = make_float2(activate(sum.x), activate(sum.y));
+                    made[word] = make_float2(behind(sum.x), behind(sum.y));
 #endif
                 }
                 if (OTHER) {
