@@ -28,6 +28,7 @@ BENCHES = (
     "beside",
     "blocks",
     "configure",
+    "convolutions",
     "cpu",
     "kernels",
     "known",
