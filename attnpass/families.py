@@ -197,6 +197,7 @@ class RepairKernels(PassFamily):
         "attn-wide-arithmetic",
         "attn-loop-carried",
         "attn-loop-starts",
+        "attn-cloned-results",
     )
 
 

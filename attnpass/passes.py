@@ -44,6 +44,7 @@ REGISTRY: dict[str, str] = {
     "attn-bubble-transpose-v": "attnpass.layout.bubble_transpose_v:BubbleTransposeV",
     "attn-canonicalize": "attnpass.families:Canonicalize",
     "attn-channels-last": "attnpass.forms.channels_last:ChannelsLast",
+    "attn-cloned-results": "attnpass.repair.cloned_results:ClonedResults",
     "attn-compared-numbers": "attnpass.repair.compared_numbers:ComparedNumbers",
     "attn-configure": "attnpass.configure.configure:Configure",
     "attn-conv-products": "attnpass.forms.conv_products:ConvProducts",

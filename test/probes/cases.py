@@ -272,6 +272,12 @@ def _loop_start() -> Probe:
     return Probe(modules.LOOP_START, "attn-loop-starts", FAILED, **given)
 
 
+def _tables() -> Probe:
+    x = np.arange(4, dtype=np.float32)
+    given = {"inputs": [x, np.float32([9])], "wanted": lambda: [x, 2 * x, np.float32([0, 9, 4, 6])]}
+    return Probe(modules.TABLES, "attn-cloned-results", **given)
+
+
 def _switch() -> Probe:
     x = np.arange(4, dtype=np.float32)
     given = {"inputs": [x, np.array(1, np.int32)], "wanted": lambda: [2 * x]}
@@ -391,6 +397,7 @@ PROBES = {
         inputs=[np.float32([5, 6])],
         wanted=lambda: [np.float32([3, 4])],
     ),
+    "copies of what a kernel without inputs makes": _tables(),
     "choices among cases": _switch(),
     "small numbers of f64 in f16": Probe(
         modules.HALF_OF_DOUBLE,

@@ -767,6 +767,26 @@ func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
+# Two tables by one kernel that reads no tensor, of which the second is written into.
+TABLES = """
+#m = affine_map<(d0) -> (d0)>
+func.func @main(%given: tensor<?xf32>, %new: tensor<1xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %given, %c0 : tensor<?xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r:2 = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} outs(%e, %e : tensor<?xf32>, tensor<?xf32>) {
+  ^bb0(%o: f32, %p: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i32
+    %f = arith.sitofp %j : i32 to f32
+    %g = arith.addf %f, %f : f32
+    linalg.yield %f, %g : f32, f32
+  } -> (tensor<?xf32>, tensor<?xf32>)
+  %s = tensor.insert_slice %new into %r#1[1] [1] [1] : tensor<1xf32> into tensor<?xf32>
+  return %r#0, %r#1, %s : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+}
+"""
+
 # A slice with gaps, its last dim read from its end.
 REVERSED_SLICE = """
 func.func @main(%x: tensor<8x16x64xf32>, %w: tensor<64xf32>) -> tensor<8x4x64xf32> {
