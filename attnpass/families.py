@@ -75,6 +75,7 @@ class PlainProducts(PassFamily):
         "attn-conv-products",
         "attn-channels-last",
         "attn-degenerate-loops",
+        "attn-integer-products",
         "attn-split-products",
     )
 

@@ -83,6 +83,7 @@ REGISTRY: dict[str, str] = {
     "attn-hardware-exp2": "attnpass.gpu.lower_cuda.lower_cuda:HardwareExp2",
     "attn-hold-workspace": "attnpass.gpu.hold_workspace:HoldWorkspace",
     "attn-instance-norms": "attnpass.repair.instance_norms:InstanceNorms",
+    "attn-integer-products": "attnpass.forms.integer_products:IntegerProducts",
     "attn-integer-sums": "attnpass.forms.integer_sums:IntegerSums",
     "attn-integers-to-bf16": "attnpass.repair.integers_to_bf16:IntegersToBf16",
     "attn-join-dims": "attnpass.forms.join_dims:JoinDims",
