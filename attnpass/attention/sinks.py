@@ -104,7 +104,8 @@ def with_sink(facts: AttentionFacts) -> AttentionFacts:
         return facts
     (division,), (total,) = output, total
     sink = _read_total(facts, total)
-    places = _read_division(facts, division, total)
+    # Where that is none it may have no result: all three may be yielded.
+    places = None if sink is None else _read_division(facts, division, total)
     if sink is None or places is None:
         return facts
     own = len(facts.operand_names) - len(facts.op.results)
