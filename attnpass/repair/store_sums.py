@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cmp_to_key
 
 from iree.compiler import ir
 
@@ -66,7 +67,9 @@ class StoreSums(Pass):
     read of what is transposed (behind a convolution that is a product of channels last): its lanes
     would read it across (608 us of 15). So do truths that are counted, or of which all or any are
     asked for, and what they are told by: a kernel that has these beside is none ("failed to
-    bufferize", or "to distribute", which no fallback mends).
+    bufferize", or "to distribute", which no fallback mends). And what a sum reads, where an op that
+    leads to no sum reads it first, or what it is made of: IREE makes one op of both, and lays out
+    what leads to the sum alone.
     """
 
     name = "attn-store-sums"
@@ -184,7 +187,7 @@ def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
     if not is_for_cpus(op):
         stored = (_leaves(op) or _is_summed_both_ways(op)) and kernels.between[op]
         stored = stored or ((_is_turned(op) or _is_crossed(op)) and _ends_norm(op, kernels))
-        if stored or _is_counted(op):
+        if stored or _is_counted(op) or _is_beside_sum(op):
             return "no kernel has it beside sums"
         return "a sum would read it across" if _is_summed_across(op) else ""
     if _is_in_softmax(op, kernels):
@@ -288,6 +291,81 @@ def _is_summed_across(op: ir.Operation) -> bool:
         return False
     made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
     return any(_is_of_transpose(one) for one in made if _is_elementwise(one))
+
+
+def _is_beside_sum(op: ir.Operation) -> bool:
+    """Whether a sum and others read what an elementwise op makes, and an elementwise op that leads
+    to no sum reads it, or what it is made of, which in 16 bits any other may read, too."""
+    readers = list(_readers(op))
+    sums = [reader for reader in readers if _sum_of(reader)]
+    if len(readers) < 2 or not _is_elementwise(op) or all(_waits(one, op) for one in sums):
+        return False
+    made, outside = _made_of(op)
+    return any(_is_joined_beside(one, op, made) for one in made if not _leads_to(one, outside))
+
+
+def _is_joined_beside(one: ir.Operation, op: ir.Operation, made: set[ir.Operation]) -> bool:
+    """Whether IREE makes one op of `one` and its first reader, and this op makes what leads to no
+    sum of `op`, which is made by `made`."""
+    reads = _in_order(_reads(one))
+    others = [read for read in reads if read[0] not in made]
+    beside = [read for read in others if _is_beside(*read, one)]
+    if one == op or reads[0] in beside:
+        return reads[0] in beside
+    wide = _is_kept_wide(one, made) and any(not _may_join(other) for other, _ in others)
+    return reads[0][0] in made and (wide or len(beside) > 0)
+
+
+def _in_order(reads: Iterable[tuple[ir.Operation, int]]) -> list[tuple[ir.Operation, int]]:
+    """Readers in the order of the program: of several IREE takes what they read into the first."""
+
+    def compare(one: tuple[ir.Operation, int], other: tuple[ir.Operation, int]) -> int:
+        return int(other[0].is_before_in_block(one[0])) - int(one[0].is_before_in_block(other[0]))
+
+    return sorted(reads, key=cmp_to_key(compare))
+
+
+def _made_of(op: ir.Operation) -> tuple[set[ir.Operation], set[ir.Operation]]:
+    """An elementwise op, those of which it is made, and what else these read."""
+    found, outside = set[ir.Operation](), set[ir.Operation]()
+    for one in reached([op], lambda one: _sources(one) if _is_elementwise(one) else ()):
+        (found if _is_elementwise(one) else outside).add(one)
+        if len(found) > _MOST:
+            break
+    return found, outside
+
+
+def _leads_to(op: ir.Operation, ends: Iterable[ir.Operation]) -> bool:
+    """Whether one of `ends` is made of what `op` makes, in whatever way."""
+
+    def behind(ops: Iterable[ir.Operation | None]) -> list[ir.Operation]:
+        return [one for one in ops if one is not None and not one.is_before_in_block(op)]
+
+    later = reached(behind(ends), lambda one: behind(map(defining_op, one.operands)))
+    return any(one == op or count > _MOST for count, one in enumerate(later))
+
+
+def _is_beside(reader: ir.Operation, number: int, op: ir.Operation) -> bool:
+    """Whether an elementwise op that leads to no sum reads what `op` makes, as this operand, at its
+    own places, and nothing else that is made of it: IREE makes one op of both."""
+    if not _is_elementwise(reader) or any(map(_sum_of, (reader, *_readers(reader)))):
+        return False
+    positions, loops = maps.positions(reader), len(iterator_kinds(reader))
+    if positions is None or positions[number] != tuple(range(loops)):
+        return False
+    return not _waits(reader, op)
+
+
+def _waits(reader: ir.Operation, op: ir.Operation) -> bool:
+    """Whether a reader of what `op` makes reads what else is made of it, too."""
+    return _leads_to(op, [made for made in _sources(reader) if made != op])
+
+
+def _is_kept_wide(op: ir.Operation, others: Collection[ir.Operation]) -> bool:
+    """Whether one of `others` computes in 16 bits with what `op` makes in 16 bits: in one op with
+    it, it takes numbers that are not rounded yet."""
+    values = [one.results[0] for one in (op, *_readers(op)) if one == op or one in others]
+    return len([value for value in values if element_bytes(value) == 2]) > 1
 
 
 def _sum_of(op: ir.Operation) -> ir.Operation | None:

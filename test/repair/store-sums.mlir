@@ -636,4 +636,47 @@ func.func @counted(%x: tensor<8x33xf32>, %zeros: tensor<8xi32>) -> (tensor<8x33x
   } -> tensor<8xi32>
   return %t, %r, %w, %m : tensor<8x33xi1>, tensor<8xi32>, tensor<8x33xi32>, tensor<8xi32>
 }
+// What a sum reads, and an op before it that leads to none; behind the sum it may stay.
+// CHECK-LABEL: func.func @side(
+// CHECK: math.exp
+// CHECK: %[[STORED:.*]] = {{.*}}compute_barrier.start
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]]
+// CHECK: linalg.generic {{.*}} ins(%[[STORED]]
+// CHECK: math.exp
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @side(%x: tensor<8x32xf32>, %zeros: tensor<8xf32>) -> (tensor<8x32xf32>, tensor<8xf32>, tensor<8x32xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %k = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.exp %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %t1 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%k, %x : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %r1 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%k : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %l = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.exp %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %r2 = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%l : tensor<8x32xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %t2 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]} ins(%l, %x : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  return %t1, %r1, %t2, %r2 : tensor<8x32xf32>, tensor<8xf32>, tensor<8x32xf32>, tensor<8xf32>
+}
 }
