@@ -19,7 +19,7 @@ from attnpass import Report
 
 _ALL = {
     "prefill": Case(4, 64, 64, 64),
-    "additive_mask_odd_rows": Case(3, 100, 52, 32, mask="f32"),
+    "additive_mask_odd_rows": Case(3, 100, 52, 16, mask="f32"),
     "one_row": Case(4, 1, 64, 64),
     "one_batch": Case(1, 64, 64, 64, mask="f32"),
     "one_row_one_batch": Case(1, 1, 64, 64),
@@ -29,19 +29,19 @@ _ALL = {
     "wider": Case(2, 6, 24, 512, value_head=64),
     "widest": Case(1, 4, 12, 1024),
     "prime": Case(2, 9, 77, 128, mask="f32"),
-    "half": Case(2, 40, 64, 64, "f16"),
+    "half": Case(2, 40, 64, 32, "f16"),
     "half_mask": Case(2, 8, 33, 80, "f16", "f16"),
     "bfloat": Case(2, 32, 40, 64, "bf16"),
     "bfloat_one_row": Case(3, 1, 100, 128, "bf16", "i1"),
     "boolean_mask": Case(2, 24, 24, 64, mask="i1"),
     "odd_head": Case(2, 17, 19, 20, value_head=33),
-    "unknown_rows": Case(2, 21, 64, 64, dynamic="m"),
+    "unknown_rows": Case(2, 21, 64, 32, dynamic="m"),
     "unknown_keys": Case(2, 32, 61, 64, dynamic="k"),
-    "unknown_keys_one_row": Case(4, 1, 61, 64, "f16", dynamic="k"),
-    "all_unknown": Case(3, 13, 29, 32, mask="f32", dynamic="bmk"),
+    "unknown_keys_one_row": Case(4, 1, 61, 32, "f16", dynamic="k"),
+    "all_unknown": Case(3, 13, 29, 16, mask="f32", dynamic="bmk"),
     "one_key": Case(2, 8, 1, 32),
-    "online": Case(2, 12, 37, 64, online=True),
-    "online_half_unknown": Case(2, 4, 50, 64, "f16", "i1", dynamic="k", online=True),
+    "online": Case(2, 12, 37, 32, online=True),
+    "online_half_unknown": Case(2, 4, 50, 16, "f16", "i1", dynamic="k", online=True),
 }
 
 
