@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import pytest
 import warm
+from helpers import verified
 from hypothesis import HealthCheck, settings
 
 from attnpass.driver import tools
@@ -25,7 +25,9 @@ from attnpass.passes import REGISTRY
 from attnpass.report.records import Report, report_from_dict
 
 slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=slow)
+settings.register_profile(
+    "same", derandomize=True, max_examples=50, deadline=None, suppress_health_check=slow
+)
 settings.load_profile("same")
 
 if "ATTNPASS_EXAMPLES" in os.environ:
@@ -58,12 +60,8 @@ def _seeded() -> None:
 
 
 def _attn_compile(*arguments: str) -> list[str]:
-    """The command of `attnpass.compile_str`. What IREE's own passes leave is verified in one test
-    of three, since that takes up to a fifth of a compile, and in all with ATTNPASS_EXAMPLES; what
-    ours leave is verified in each."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" (")[0]
-    verifies = "ATTNPASS_EXAMPLES" in os.environ or zlib.crc32(test.encode()) % 3 == 0
-    return [*warm.command("attn-compile"), *arguments, *["--verify=false"] * (not verifies)]
+    """The command of `attnpass.compile_str`."""
+    return [*warm.command("attn-compile"), *arguments, *verified()]
 
 
 tools.attn_compile_command = _attn_compile

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterable, Sequence
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +23,9 @@ CPU = (
 )
 
 
+# Whether all cases of each family run, and as many random ones.
+ALL_RUN = "ATTNPASS_EXAMPLES" in os.environ
+
 # Attention of Q (b, m, k1), K (b, k2, k1) and V (b, k2, n).
 MAPS = """
 #q = affine_map<(b, m, n, k1, k2) -> (b, m, k1)>
@@ -30,6 +35,25 @@ MAPS = """
 #o = affine_map<(b, m, n, k1, k2) -> (b, m, n)>"""
 
 
+def _goes_all_the_way() -> bool:
+    """Whether this test is one of those, a third of them, that compile as users do."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" (")[0]
+    return ALL_RUN or zlib.crc32(test.encode()) % 3 == 0
+
+
+def verified() -> list[str]:
+    """The flag for a compile of this test, if any. What IREE's own passes leave is verified in one
+    test of three, since that takes up to a fifth of a compile, and in all with ATTNPASS_EXAMPLES;
+    what ours leave is verified in each."""
+    return [] if _goes_all_the_way() else ["--verify=false"]
+
+
+def unfolded() -> list[str]:
+    """The same for a test with many constants: IREE compiles programs that compute them, which is
+    half of a compile; without, the program does."""
+    return [] if _goes_all_the_way() else ["--iree-opt-const-eval=false"]
+
+
 def iree_alone(text: str | bytes, flags: Sequence[str]) -> bytes:
     """A module compiled by IREE; of dialects of front ends, which take a sixth of the time, it
     loads none where there is none in the module."""
@@ -37,7 +61,8 @@ def iree_alone(text: str | bytes, flags: Sequence[str]) -> bytes:
 
     data = text.encode() if isinstance(text, str) else text
     told = any("iree-input-type" in flag for flag in flags) or may_need_import(data)
-    made = compile_str(data, extra_args=[*flags, *([] if told else [NO_FRONT_END])])
+    extra = [*verified(), *flags, *([] if told else [NO_FRONT_END])]
+    made = compile_str(data, extra_args=extra)
     assert made is not None
     return made
 
@@ -68,6 +93,22 @@ def renamed(text: str, name: str) -> str:
     return text.replace("@main(", f"@{name}(")
 
 
+def joined(texts: Mapping[str, str]) -> str:
+    """One module of several, in which `main` of each has its name; with that, other symbols
+    begin."""
+    from iree.compiler import ir
+
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        whole = ir.Module.create()
+        for name, text in texts.items():
+            text = re.sub(r"@(\w+)", rf"@{name}_\1", text)
+            text = re.sub(rf"@{name}_main\b", f"@{name}", text)
+            for op in ir.Module.parse(text).body.operations:
+                whole.body.append(op.operation.clone())
+        return str(whole)
+
+
 def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
     """Some choices of a value of each axis, in which each value of one meets each of every other:
     a mistake that takes three of them at once to show is rare, and all choices take long."""
@@ -87,10 +128,44 @@ def pairwise(*axes: Collection[Any]) -> list[tuple[Any, ...]]:
 Case = TypeVar("Case")
 
 
-def thinned(cases: Iterable[Case]) -> list[Case]:
-    """Every other case of a family whose members take long and are much alike; all of them with
+def thinned(cases: Iterable[Case], step: int = 2) -> list[Case]:
+    """One of `step` cases of a family whose members take long and are much alike; all of them with
     ATTNPASS_EXAMPLES in the environment."""
-    return [*cases][:: 1 if "ATTNPASS_EXAMPLES" in os.environ else 2]
+    return [*cases][:: 1 if ALL_RUN else step]
+
+
+def in_turns(cases: Iterable[Case], way: int, ways: int) -> list[Case]:
+    """Those cases that are tested in the way of this number, where each is in one of so many; all
+    of them with ATTNPASS_EXAMPLES in the environment."""
+    return [*cases] if ALL_RUN else [*cases][way::ways]
+
+
+def on_cpu(cases: Sequence[Case], cpu: str, ways: Sequence[tuple[str, str]]) -> list[Case]:
+    """Those cases that are tested on this CPU, where each goes in one of the ways, a CPU and a
+    level, in turns. The first way's CPU takes those, too, whose own is not this machine's."""
+    turns = {name: in_turns(cases, number, len(ways)) for number, (name, _) in enumerate(ways)}
+    taken = list(turns[cpu])
+    if cpu == ways[0][0]:
+        taken += [case for name in turns if not runs_here(name) for case in turns[name]]
+    return [case for case in cases if case in taken]
+
+
+def covering(
+    cases: Mapping[str, Case], words: Callable[[Case], tuple[Any, ...]], kept: Collection[str] = ()
+) -> dict[str, Case]:
+    """`kept` and some more of the cases, in which each two words of any case meet again; all of
+    them with ATTNPASS_EXAMPLES in the environment."""
+    if ALL_RUN:
+        return {**cases}
+    met = {
+        name: {*itertools.combinations(enumerate(words(case)), 2)} for name, case in cases.items()
+    }
+    found = [*kept]
+    left = set().union(*met.values()).difference(*(met[name] for name in found))
+    while left:
+        found.append(max(met, key=lambda name: len(left & met[name])))
+        left -= met[found[-1]]
+    return {name: case for name, case in cases.items() if name in found}
 
 
 # What Linux calls the instructions that compilers use for a CPU.

@@ -1,6 +1,7 @@
 """What IREE 3.13 gets wrong, it still gets wrong: a probe that fails names a repair that can go.
 
-After an upgrade of IREE, run this folder.
+After an upgrade of IREE, run this folder with ATTNPASS_EXAMPLES in the environment: without, IREE
+alone is probed for one module of three.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from cases import NOT_PROBED, PROBES
 from flex import FLEX
-from helpers import has_gpu
+from helpers import has_gpu, thinned
 from iree.compiler.tools import CompilerToolError, compile_str
 from probe import with_repair, without_repair
 from vector_products import error_of
@@ -31,7 +32,7 @@ def skip_without_gpu(name: str) -> None:
         pytest.skip("needs a GPU")
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", thinned(PROBES, 3))
 def test_iree_is_still_wrong(name: str) -> None:
     skip_without_gpu(name)
     probe = PROBES[name]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import pytest
 from attention_case import SCORES, TOLERANCE, Case
 from flex import FLEX, flex_case
-from helpers import compile_and_run, compile_text, rel_error
+from helpers import compile_and_run, compile_text, rel_error, thinned
 
 FORMS = {
     "half_booleans": {"kind": "f16", "mask": "i1"},
@@ -20,8 +21,7 @@ NO_MASKS = ("causal capped", "slope of score")
 
 CASES = {
     f"{score.replace(' ', '_')}_{form}": Case(2, 24, 40, 16, score=score, **FORMS[form])
-    for score in SCORES
-    for form in FORMS
+    for score, form in thinned(itertools.product(SCORES, FORMS))
     # Of partial attention the report says that such numbers are wrong.
     if not (FORMS[form].get("online") and score in NO_MASKS)
 }

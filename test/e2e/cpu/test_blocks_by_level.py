@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module
+from helpers import compile_text, rel_error, run_module, thinned
 
 from attnpass import Report
 
@@ -87,7 +87,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(
-    ("layer", "level", "kind"), RUNS, ids=lambda one: getattr(one, "name", one)
+    ("layer", "level", "kind"), thinned(RUNS), ids=lambda one: getattr(one, "name", one)
 )
 def test_loops_and_numbers(layer: Layer, level: str, kind: str) -> None:
     block = block_of(layer.model, layer.sizes, torch_type(kind), "cpu")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, run_module, runs_here
+from helpers import compile_text, on_cpu, run_module, runs_here
 
 from attnpass import Report
 
@@ -75,14 +75,17 @@ COPIES = (
 )
 
 
-@pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), ("x86-64", "O0")])
+WAYS = [("host", "O2"), ("haswell", "O3"), ("x86-64", "O0")]
+
+
+@pytest.mark.parametrize(("cpu", "level"), WAYS)
 def test_copies(cpu: str, level: str) -> None:
-    report = Report()
+    report, tested = Report(), on_cpu(COPIES, cpu, WAYS)
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
-    text = "".join(one.text() for one in COPIES)
+    text = "".join(one.text() for one in tested)
     vmfb = compile_text(text, mode="cost", flags=flags, report=report)
     assert not report.found("fallback")
     kernels = sorted(one.op.function.partition("_dispatch_")[0] for one in report.found("loops"))
-    assert kernels == sorted(one.name for one in COPIES if one.loops)
-    for one in COPIES if runs_here(cpu) else ():
+    assert kernels == sorted(one.name for one in tested if one.loops)
+    for one in tested if runs_here(cpu) else ():
         one.check(vmfb)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, rel_error, run_module, runs_here
+from helpers import compile_text, on_cpu, rel_error, run_module, runs_here
 
 from attnpass import Report
 
@@ -201,15 +201,18 @@ IMAGES = (
 )
 
 
-@pytest.mark.parametrize(("cpu", "level"), [("host", "O2"), ("haswell", "O3"), (WIDE, "O0")])
+WAYS = [("host", "O2"), ("haswell", "O3"), (WIDE, "O0")]
+
+
+@pytest.mark.parametrize(("cpu", "level"), WAYS)
 def test_windows(cpu: str, level: str) -> None:
-    report = Report()
+    report, images = Report(), on_cpu(IMAGES, cpu, WAYS)
     flags = [f"--iree-llvmcpu-target-cpu={cpu}", f"--iree-opt-level={level}"]
-    text = "".join(image.text() for image in IMAGES)
+    text = "".join(image.text() for image in images)
     vmfb = compile_text(text, mode="cost", flags=flags, report=report)
     assert not report.found("fallback")
     loops = [one for one in report.found("loops") if one.details["lanes"] == "pixels"]
     kernels = sorted(one.op.function.partition("_dispatch_")[0] for one in loops)
-    assert kernels == sorted(image.name for image in IMAGES if image.loops)
-    for image in IMAGES if runs_here(cpu) else ():
+    assert kernels == sorted(image.name for image in images if image.loops)
+    for image in images if runs_here(cpu) else ():
         image.check(vmfb)

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 import torch.nn.functional as F  # noqa: E402
+from helpers import unfolded  # noqa: E402
 
 import attnpass.torch  # noqa: E402
 from attnpass.torch.exported import decomposed, export  # noqa: E402
@@ -26,7 +27,7 @@ def _same(model: Any, *args: Any, **kwargs: Any) -> Any:
         wanted = copy.deepcopy(model).double()(
             *map(_doubled, args), **{name: _doubled(value) for name, value in kwargs.items()}
         )
-    fast = attnpass.torch.compile(model, args, kwargs)
+    fast = attnpass.torch.compile(model, args, kwargs, extra_args=unfolded())
     got = fast(*args, **kwargs)
     leaves = torch.utils._pytree.tree_leaves
     for ours, theirs in zip(leaves(got), leaves(wanted), strict=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
-from helpers import compile_text, pairwise, rel_error, run_module
+from helpers import compile_text, joined, pairwise, rel_error, run_module, symbol
 
 ROWS, KEYS, HEAD, PLACES = 5, 10, 8, (6, 8)
 # Dims of the source that are indexed, and whether indices have a dim of their own.
@@ -64,15 +66,26 @@ def _indices(depth: int, column: bool, heads: bool) -> np.ndarray:
     return columns if column else flat
 
 
-@pytest.mark.parametrize(("form", "known", "heads"), pairwise(DEPTHS, [False, True], [False, True]))
+CASES = pairwise(DEPTHS, [False, True], [False, True])
+
+
+@cache
+def _compiled() -> bytes:
+    texts = {
+        symbol(form, known, heads): _text(*DEPTHS[form], heads, known)
+        for form, known, heads in CASES
+    }
+    return compile_text(joined(texts), mode="cost")
+
+
+@pytest.mark.parametrize(("form", "known", "heads"), CASES)
 def test_attention_reads_the_rows_that_a_gather_takes(form: str, known: bool, heads: bool) -> None:
     depth, column = DEPTHS[form]
-    program = compile_text(_text(depth, column, heads, known), mode="cost")
     rng, width = np.random.default_rng(0), KEYS if heads else HEAD
     q = rng.standard_normal((ROWS, HEAD), np.float32)
     pools = rng.standard_normal((2, *_places(depth), width), np.float32)
     indices = [] if known else [_indices(depth, column, heads)]
-    result = run_module(program, [q, *pools, *indices])
+    result = run_module(_compiled(), [q, *pools, *indices], symbol(form, known, heads))
     taken = pools.astype(float).reshape(2, -1, width)[:, _flat(heads)]
     key, value = (part.T if heads else part for part in taken)
     weights = np.exp(q @ key.T * 0.25)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
-from helpers import compile_text, pairwise, rel_error, run_module
+from helpers import compile_text, joined, pairwise, rel_error, run_module, symbol
 
 # Types of the states, with their actual shapes.
 SHAPES = (("20x?", (20, 2)), ("?x4x?", (16, 4, 16)), ("?x8", (5, 8)))
@@ -64,18 +66,30 @@ func.func @main({given}, %m: index, %n: index, %c: index, %k: index) -> ({result
 """
 
 
-@pytest.mark.parametrize(
-    ("loop", "order", "first", "level"),
-    pairwise(LOOPS, ((0, 1), (1, 0), (2, 1, 0), (0, 2)), (True, False), ("O0", "O2", "O3")),
-)
+CASES = pairwise(LOOPS, ((0, 1), (1, 0), (2, 1, 0), (0, 2)), (True, False), ("O0", "O2", "O3"))
+
+
+def _returned(order: tuple[int, ...], first: bool) -> tuple[int, ...]:
+    return (0,) if first else tuple(range(len(order)))
+
+
+@cache
+def _compiled(level: str) -> bytes:
+    texts = {
+        symbol(loop, *order, first): _text(loop, order, _returned(order, first))
+        for loop, order, first, at in CASES
+        if at == level
+    }
+    return compile_text(joined(texts), mode="cost", flags=[f"--iree-opt-level={level}"])
+
+
+@pytest.mark.parametrize(("loop", "order", "first", "level"), CASES)
 def test_turns_read_their_own(loop: str, order: tuple[int, ...], first: bool, level: str) -> None:
-    returned = (0,) if first else tuple(range(len(order)))
+    returned, name = _returned(order, first), symbol(loop, *order, first)
     rng = np.random.default_rng(0)
     states = [rng.standard_normal(SHAPES[one][1]).astype(np.float32) for one in order]
-    flags = [f"--iree-opt-level={level}"]
-    vmfb = compile_text(_text(loop, order, returned), mode="cost", flags=flags)
     for turns in range(4):
-        found = run_module(vmfb, [*states, 16, 5, 2, turns])
+        found = run_module(_compiled(level), [*states, 16, 5, 2, turns], name)
         for number, one in zip(returned, [found] if first else found, strict=True):
             wanted = states[number].astype(np.float64)
             for _ in range(turns):

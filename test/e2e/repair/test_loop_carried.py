@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
+
 import numpy as np
 import pytest
-from helpers import compile_text, run_module
+from helpers import compile_text, joined, run_module, symbol
 
 from attnpass.report.records import Report
 
@@ -47,22 +50,39 @@ CARRIED = [
 ]
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("size", ["4", "?"])
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
-def test_a_loop_carries_its_condition(order: tuple[int, ...], size: str, level: str) -> None:
+ORDERS, SIZES = [(0, 1, 2), (1, 0, 2), (2, 1, 0)], {"4": "known", "?": "unknown"}
+
+
+def _text(order: tuple[int, ...], size: str) -> str:
     chosen = zip(*(CARRIED[number] for number in order), strict=True)
     carried, types, yields = (", ".join(words) for words in chosen)
     empty = "%e = tensor.empty() : tensor<4xf32>" if size == "4" else NO_SIZE
     words = {"carried": carried, "types": types.format(size=size), "yields": yields}
-    report = Report()
-    text = DOUBLES.format(size=size, empty=empty, **words)
+    return DOUBLES.format(size=size, empty=empty, **words)
+
+
+def _name(order: tuple[int, ...], size: str) -> str:
+    return symbol("order", *order, SIZES[size])
+
+
+@cache
+def _compiled(level: str) -> bytes:
+    report, cases = Report(), itertools.product(ORDERS, SIZES)
+    text = joined({_name(*case): _text(*case) for case in cases})
     program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
     assert not report.found("fallback")
+    return program
+
+
+@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_loop_carries_its_condition(order: tuple[int, ...], size: str, level: str) -> None:
     x = np.arange(4, dtype=np.float32)
     for count in (0, 1, 3):
         given = [x, np.array(count, np.int64)]
-        assert np.array_equal(run_module(program, given), x.astype(np.float64) * 2**count)
+        found = run_module(_compiled(level), given, _name(order, size))
+        assert np.array_equal(found, x.astype(np.float64) * 2**count)
 
 
 def test_a_loop_may_overwrite_what_it_is_handed() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
-from helpers import compile_and_run, pairwise
+from helpers import compile_and_run, compile_text, joined, pairwise, run_module, symbol
 
 # Of a term: its type, how sums add, and how a body makes it of a constant.
 KINDS = {"f32": "addf", "f16": "addf", "i32": "addi"}
@@ -79,19 +81,24 @@ func.func @main(%x: {whole}) -> ({result}) {{
 """
 
 
-@pytest.mark.parametrize(
-    ("form", "kind", "size", "known", "level"),
-    [
-        case
-        for case in pairwise(FORMS, KINDS, SIZES, (True, False), ("O0", "O2", "O3"))
-        if case[3] or case[0] != "stored"
-    ],
-)
+CASES = [
+    case
+    for case in pairwise(FORMS, KINDS, SIZES, (True, False), ("O0", "O2", "O3"))
+    if case[3] or case[0] != "stored"
+]
+
+
+@cache
+def _compiled(level: str) -> bytes:
+    texts = {symbol(*case): _text(*case[:-1]) for case in CASES if case[-1] == level}
+    return compile_text(joined(texts), mode="cost", flags=[f"--iree-opt-level={level}"])
+
+
+@pytest.mark.parametrize(("form", "kind", "size", "known", "level"), CASES)
 def test_terms_are_all_added_up(form: str, kind: str, size: int, known: bool, level: str) -> None:
     numbers = {"f32": np.float32, "f16": np.float16, "i32": np.int32}
     x = (np.arange(4 * size).reshape(4, size) % 3).astype(numbers[kind])
-    text = _text(form, kind, size, known)
-    found = compile_and_run(text, [x], mode="cost", flags=[f"--iree-opt-level={level}"])
+    found = run_module(_compiled(level), [x], symbol(form, kind, size, known, level))
     wanted = np.arange(4) * size if form == "index" else np.full(4, 3 * size)
     if form == "beside":
         np.testing.assert_array_equal(found[1], x.sum(1))
