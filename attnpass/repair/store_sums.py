@@ -21,7 +21,6 @@ from ..ir import (
     reached,
     readers_behind,
     reduces,
-    users,
 )
 from ..ir.bodies import takes_by_index
 from ..ir.contractions import is_contraction
@@ -208,7 +207,7 @@ def _is_reduced(op: ir.Operation) -> bool:
 def _is_between(op: ir.Operation, kernels: _Kernels) -> bool:
     """Whether an elementwise op reads a reduction, and another reduction reads what it makes."""
     # What leads out of a norm has a reader beside those that lead to its second reduction.
-    if len(users(op.results[0])) < 2:
+    if len([*_readers(op)]) < 2:
         return False
     return kernels.adds_up(op) and kernels.is_normed(_readers(op), op)
 

@@ -679,4 +679,33 @@ func.func @side(%x: tensor<8x32xf32>, %zeros: tensor<8xf32>) -> (tensor<8x32xf32
   } -> tensor<8x32xf32>
   return %t1, %r1, %t2, %r2 : tensor<8x32xf32>, tensor<8xf32>, tensor<8x32xf32>, tensor<8xf32>
 }
+
+// A sum and a product read exponentials behind one reshape.
+// CHECK-LABEL: func.func @behind_one_reshape(
+// CHECK: math.exp
+// CHECK: %[[STORED:.*]] = {{.*}}compute_barrier.start
+// CHECK: tensor.expand_shape %[[STORED]]
+func.func @behind_one_reshape(%x: tensor<8x32xf32>, %w: tensor<32x8xf32>, %low: tensor<8xf32>, %zeros: tensor<8xf32>, %z: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<8x8xf32>) {
+  %m = linalg.generic {indexing_maps = [#map, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x32xf32>) outs(%low : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.maximumf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %e = tensor.empty() : tensor<8x32xf32>
+  %k = linalg.generic {indexing_maps = [#map, #row, #map], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<8x32xf32>, tensor<8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %d = arith.subf %i, %j : f32
+    %s = math.exp %d : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %v = tensor.expand_shape %k [[0], [1, 2]] output_shape [8, 4, 8] : tensor<8x32xf32> into tensor<8x4x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i)>], iterator_types = ["parallel", "reduction", "reduction"]} ins(%v : tensor<8x4x8xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %c = tensor.collapse_shape %v [[0], [1, 2]] : tensor<8x4x8xf32> into tensor<8x32xf32>
+  %p = linalg.matmul ins(%c, %w : tensor<8x32xf32>, tensor<32x8xf32>) outs(%z : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %r, %p : tensor<8xf32>, tensor<8x8xf32>
+}
 }

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from attention_form import Form
+from fuzz_graphs import graph_of
 from gpu_module import lower_vectors, lowered, run_gpu_module
 from helpers import rel_error, thinned
 from vector_products import EXTENTS, error_of
@@ -340,3 +341,12 @@ def test_what_leads_to_no_sum(kind: str, side: str) -> None:
         assert rel_error(one, right) < {"f32": 1e-6, "f16": 1e-3}[kind]
     assert "beside sums" in " ".join(record.reason for record in report.found("repaired"))
     assert not report.events
+
+
+def test_exponentials_behind_one_reshape() -> None:
+    """A sum and, by a transpose, a product read them, of unknown sizes: in one kernel of IREE's
+    with the maximum all threads write them, and one of them knows it."""
+    graph = graph_of(122218)
+    flags = [*CUDA, "--iree-opt-level=O2"]
+    got = run_gpu_module(lowered(graph.text, flags, mode="cost"), graph.calls[0], graph.name)
+    assert rel_error(got[0], graph.wanted[0][0]) < TOLERANCE["f16"]
