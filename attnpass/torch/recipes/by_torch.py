@@ -55,6 +55,7 @@ COMPOSED = (
     *(f"aten.fft_{name}.default" for name in ("fft", "ifft", "rfft", "irfft")),
     *("aten.stft.default", "aten.stft.center", "aten.istft.default"),
     *("aten.binary_cross_entropy_with_logits.default", "aten.kl_div.default"),
+    "aten.cdist.default",
     # Its factors between degrees and radians have six digits.
     *("aten.deg2rad.default", "aten.rad2deg.default"),
     # Its code for it is the logarithm of what is 0 below -90.
