@@ -374,7 +374,9 @@ def _configure_few(function: ir.Operation) -> int:
     1. where IREE does not have one subgroup make one result, reading along the depth;
     2. where another op is configured beside the product;
     3. where its rows are all the same, of a factor without them (a query that a model learns,
-       repeated): IREE 3.13 fails to distribute several.
+       repeated): IREE 3.13 fails to distribute several;
+    4. where they are multiplied by one vector, which there is once anyway: of two rows of 256 IREE
+       3.13 adds up both in the first one's place.
     """
     ops = configured(function)
     if len(ops) != 1 or not _has_one_subgroup(function):
@@ -387,9 +389,9 @@ def _configure_few(function: ir.Operation) -> int:
     tile = printed.numbers(config, "workgroup")
     if tile != [int(loop not in facts.k) for loop in range(len(facts.sizes))]:
         return 0
-    for side in (facts.m, facts.n):
-        rows = product([facts.sizes[loop] for loop in side])
-        if isinstance(rows, int) and 1 < rows <= FEW_ROWS:
+    for side, other in ((facts.m, facts.n), (facts.n, facts.m)):
+        rows, columns = (product([facts.sizes[loop] for loop in loops]) for loops in (side, other))
+        if isinstance(rows, int) and 1 < rows <= FEW_ROWS and columns != 1:
             whole = [facts.sizes[loop] if loop in side else size for loop, size in enumerate(tile)]
             reconfigure(ops[0], {"workgroup": lambda _, whole=whole: whole})
             return rows

@@ -144,6 +144,23 @@ func.func @repeated(%x: tensor<256xf32>, %w: tensor<768x256xf32>) -> tensor<2x76
   return %p : tensor<2x768xf32>
 }
 
+// So do few rows times one vector: of two, IREE adds up both in the first one's place.
+// CHECK-LABEL: func.func @vector_dispatch_0
+// CHECK: workgroup = [1, 0]
+func.func @vector(%x: tensor<256xf32>, %w: tensor<2x256xf16>) -> tensor<2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2xf32>) -> tensor<2xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(n, k) -> (k)>, affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n)>], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<256xf32>, tensor<2x256xf16>) outs(%f : tensor<2xf32>) {
+  ^bb0(%a: f32, %b: f16, %c: f32):
+    %v = arith.extf %b : f16 to f32
+    %t = arith.mulf %a, %v : f32
+    %s = arith.addf %c, %t : f32
+    linalg.yield %s : f32
+  } -> tensor<2xf32>
+  return %p : tensor<2xf32>
+}
+
 // What is summed does not lie side by side: lanes do along what is kept, and go down it together.
 // CHECK-LABEL: func.func @down_dispatch_0
 // CHECK-SAME: VectorDistribute> workgroup_size = [512, 1, 1]
