@@ -850,6 +850,7 @@ NOT_PROBED = {
     "attn-vectorize-windows": _SLOW,
     "attn-read-codes": _SLOW,
     "attn-channels-last": _SLOW,
+    "attn-integer-products": _SLOW,
     "attn-fuse-pieces": _SLOW,
     "attn-hold-workspace": _SLOW,
     "attn-cut-groups": _SLOW,
