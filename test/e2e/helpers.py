@@ -54,14 +54,14 @@ def unfolded() -> list[str]:
     return [] if _goes_all_the_way() else ["--iree-opt-const-eval=false"]
 
 
-def iree_alone(text: str | bytes, flags: Sequence[str]) -> bytes:
+def iree_alone(text: str | bytes, flags: Sequence[str], verifies: bool = False) -> bytes:
     """A module compiled by IREE; of dialects of front ends, which take a sixth of the time, it
-    loads none where there is none in the module."""
+    loads none where there is none in the module. With `verifies` it does as users have it."""
     from iree.compiler.tools import compile_str
 
     data = text.encode() if isinstance(text, str) else text
     told = any("iree-input-type" in flag for flag in flags) or may_need_import(data)
-    extra = [*verified(), *flags, *([] if told else [NO_FRONT_END])]
+    extra = [*([] if verifies else verified()), *flags, *([] if told else [NO_FRONT_END])]
     made = compile_str(data, extra_args=extra)
     assert made is not None
     return made

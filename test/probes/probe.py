@@ -119,7 +119,7 @@ def _compiled(text: str, pipeline: str, flags: Sequence[str]) -> bytes | str:
         if pipeline:
             data = attnpass.compile_str(text, pipeline=pipeline, extra_args=flags, report=report)
         else:
-            data = iree_alone(text, flags)
+            data = iree_alone(text, flags, verifies=True)
     except CompilerToolError as error:
         message = str(error)
         kind = CRASHED if re.search("Error code: -|Please report issues", message) else FAILED

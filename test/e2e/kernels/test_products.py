@@ -75,6 +75,7 @@ def test_files_match_the_manifest() -> None:
         headers += ["groups.h"] if kernel.grouped else []
         headers += ["tf32.h"] if kernel.element_type == "f32" else []
         headers += ["joined.h"] if kernel.joined else []
+        headers += ["image.h"] if kernel.imaged else []
         names = sorted([kernel.source, *(f"cuda/{name}" for name in headers)])
         sources = b"".join(folder.joinpath(name).read_bytes() for name in names)
         assert hashlib.sha256(kernel.image()).hexdigest() == kernel.hash, kernel.name
