@@ -376,7 +376,7 @@ def _configure_few(function: ir.Operation) -> int:
     3. where its rows are all the same, of a factor without them (a query that a model learns,
        repeated): IREE 3.13 fails to distribute several;
     4. where they are multiplied by one vector, which there is once anyway: of two rows of 256 IREE
-       3.13 adds up both in the first one's place.
+       3.13 adds up both in the first one's place (not of batches: `attn-order-products`).
     """
     ops = configured(function)
     if len(ops) != 1 or not _has_one_subgroup(function):
@@ -390,7 +390,8 @@ def _configure_few(function: ir.Operation) -> int:
     if tile != [int(loop not in facts.k) for loop in range(len(facts.sizes))]:
         return 0
     for side, other in ((facts.m, facts.n), (facts.n, facts.m)):
-        rows, columns = (product([facts.sizes[loop] for loop in loops]) for loops in (side, other))
+        others = (*other, *facts.batch)
+        rows, columns = (product([facts.sizes[loop] for loop in loops]) for loops in (side, others))
         if isinstance(rows, int) and 1 < rows <= FEW_ROWS and columns != 1:
             whole = [facts.sizes[loop] if loop in side else size for loop, size in enumerate(tile)]
             reconfigure(ops[0], {"workgroup": lambda _, whole=whole: whole})
