@@ -50,10 +50,10 @@ class ChannelsLast(Pass):
     writes its result across, and twice where a residual reads it: 2 to 4 times a product's time
     (256 channels of 56 x 56); and kernels for products do what stands behind them alone. An op goes
     over if all of the image's size that it reads was turned so, or is for another product, and if
-    its result, by others or not, is turned back. What else reads that gets it turned, by
-    a kernel of its own. Pixels that are taken by index lie in vectors of channels then, where IREE
-    gathered them one by one: bilinear ones of 256 x 64 x 64 take 0.6 to 1.1 ms, 2 before (one
-    thread of a Zen 3).
+    its result, by others or not, is turned back. What else reads that gets it turned, by a kernel
+    of its own. Pixels that are taken by index lie in vectors of channels then, where IREE gathered
+    them one by one: bilinear ones of 256 x 64 x 64 take 0.6 to 1.1 ms, 2 before (one thread of a
+    Zen 3).
     """
 
     name = "attn-channels-last"

@@ -43,7 +43,7 @@ class IntegerProducts(Pass):
     where each part adds up to 1024 products: the sums are integers below 2^24, which f32 holds.
 
     IREE 3.13 has no instructions of tensor cores for integers on NVIDIA GPUs: 512 x 22016 x 4096
-    take an H200 11.3 ms, PyTorch's 0.2.
+    and 512 x 4096 x 11008 take an H200 17.1 ms, PyTorch's 0.17 (as here 0.47, with all copies).
     """
 
     name = "attn-integer-products"
@@ -63,8 +63,8 @@ class IntegerProducts(Pass):
             if isinstance(parts, Refusal):
                 context.report.record(op, "left", parts)
                 continue
-            words = f"is {parts} products of f16, added up in 32 bits" if parts > 1 else ""
-            context.report.record(op, "fitted", words or "is a product of f16")
+            several = f"is {parts} products of f16, added up in 32 bits"
+            context.report.record(op, "fitted", several if parts > 1 else "is a product of f16")
             op.results[0].replace_all_uses_with(_made(facts, parts))
             replaced.append(op)
         erase_dead(replaced)

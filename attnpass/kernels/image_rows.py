@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from ..attention.barrier import BARRIER
-from ..ir import below_ops, defining_op, element_bytes, ranked_shape, users
+from ..ir import below_ops, defining_op, element_bytes, ranked_shape
 from ..ir.bodies import (
     body_names,
     index_dim,
@@ -19,6 +19,7 @@ from ..ir.bodies import (
     yielded,
 )
 from ..ir.limits import ASSUMED_HEADS
+from ..ir.queries import readers_behind
 
 _COLLAPSE = "tensor.collapse_shape"
 _BODY = {"linalg.index", "arith.constant", "arith.addi", "arith.muli", "tensor.extract"}
@@ -59,10 +60,11 @@ class ImageRows:
 
     @property
     def copy_seconds(self) -> float:
-        """What is saved where nobody else reads what is copied."""
+        """What the copies take that are saved, a share of them where others read the patches."""
         patches, *padded = self.copied
         moved = _bytes(patches) + sum(2 * _bytes(value) for value in padded)
-        return (len(self.copied) * _START + moved / _RATE) / len(users(patches))
+        readers = [*readers_behind(patches, lambda op: op.name in (BARRIER, _COLLAPSE))]
+        return (len(self.copied) * _START + moved / _RATE) / len(readers)
 
     @property
     def assumed_rows(self) -> int:

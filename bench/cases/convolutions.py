@@ -102,7 +102,7 @@ def compile(folder: Path, wanted: list[Convolution], _: argparse.Namespace) -> N
     """Writes the kernels, and the tiles of each case."""
     from attnpass.kernels.hopper.manifest import load_products
     from attnpass.kernels.hopper.product_speed import tile_seconds
-    from attnpass.kernels.hopper.tiles import tiles_of
+    from attnpass.kernels.hopper.tiles import boxed_tiles
 
     kernels = [kernel for kernel in load_products() if kernel.imaged]
     told: dict[str, Any] = {"kernels": {}, "tiles": {}}
@@ -114,7 +114,7 @@ def compile(folder: Path, wanted: list[Convolution], _: argparse.Namespace) -> N
     for case in wanted:
         rows = case.count * math.prod(case.result)
         size = (kernels[0], rows, (case.columns,), case.depth, _UNITS)
-        tiles = tiles_of(kernels[0], case.result, case.steps)
+        tiles = boxed_tiles(kernels[0], case.result, case.steps)
         tiles = sorted(tiles, key=lambda tile: tile_seconds(tile, *size))
         told["tiles"][case.name] = [
             [tile.shape, _workgroups(case, tile), f"{tile.rows}x{tile.columns}"] for tile in tiles

@@ -63,7 +63,7 @@ from .product_speed import (
 )
 from .sources import unaligned_slice
 from .streamed import Division, division
-from .tiles import best_tile, tiles_of, told_shape
+from .tiles import best_tile, boxed_tiles, told_shape
 
 _NARROW = "f8E4M3FN"
 _TILE_ROWS = 128
@@ -161,7 +161,7 @@ def _kernels(images: ImageRows | None) -> Iterator[ProductKernel]:
     for kernel in load_products():
         if not kernel.imaged:
             yield kernel
-        elif images is not None and (tiles := tiles_of(kernel, images.result, images.steps)):
+        elif images is not None and (tiles := boxed_tiles(kernel, images.result, images.steps)):
             yield replace(kernel, tiles=tiles)
 
 
@@ -573,13 +573,7 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     assert last is not None
     written = last.results[0]
     build = Builder(last)
-    rows = (
-        _of_batch(build, facts, place.rows, "rows")
-        if place
-        else plan.images.images
-        if plan.images
-        else flat_rows(build, fill_last(build, facts.rows, facts.k))
-    )
+    rows = _rows_of(build, plan)
     weights = [weights_of(build, part, plan.kernel) for part in plan.parts]
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
@@ -800,6 +794,16 @@ def _is_reshaped(first: ir.Operation, last: ir.Operation | None) -> bool:
         return [user for user in users(op.results[0]) if user.results] if goes_on else []
 
     return any(op.name in RESHAPES for op in reached([first], behind))
+
+
+def _rows_of(build: Builder, plan: ProductPlan) -> ir.Value:
+    """What a kernel reads its rows from."""
+    facts, place = plan.parts[0].facts, plan.parts[0].place
+    if place is not None:
+        return _of_batch(build, facts, place.rows, "rows")
+    if plan.images is not None:
+        return plan.images.images
+    return flat_rows(build, fill_last(build, facts.rows, facts.k))
 
 
 def flat_rows(build: Builder, value: ir.Value) -> ir.Value:

@@ -25,7 +25,7 @@ _MANY_ROWS = 8 * _MOST_ROWS
 _SLOWER, _SHARE = 0.6e-6, 0.03
 
 
-def tiles_of(
+def boxed_tiles(
     kernel: ProductKernel, result: tuple[int, int], steps: tuple[int, int]
 ) -> tuple[KernelTile, ...]:
     """The tiles of a kernel for images as boxes of pixels of a `result` (lines, pixels)."""
