@@ -82,6 +82,18 @@ def compile_text(
     return data
 
 
+def compiled_at(
+    level: str, cases: Iterable[tuple[Any, ...]], text: Callable[..., str]
+) -> tuple[bytes, Any]:
+    """The cases (words, then a level) of this level in one module, a function for each, and the
+    report; `text` makes a function of a case's words."""
+    from attnpass import Report
+
+    report, flags = Report(), [f"--iree-opt-level={level}"]
+    texts = {symbol(*case): text(*case[:-1]) for case in cases if case[-1] == level}
+    return compile_text(joined(texts), mode="cost", flags=flags, report=report), report
+
+
 def symbol(*words: object) -> str:
     """The name of a function for a case of these words."""
     return "_".join("".join(c if c.isalnum() else "_" for c in str(word)) for word in words)

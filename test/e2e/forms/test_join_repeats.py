@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_text, joined, pairwise, rel_error, run_module, symbol
+from helpers import compiled_at, pairwise, rel_error, run_module, symbol
 
 from attnpass import Report
 
@@ -61,9 +61,7 @@ CASES = pairwise(_KINDS, [False, True], [False, True], ["O0", "O2", "O3"])
 
 @cache
 def _compiled(level: str) -> tuple[bytes, Report]:
-    report, flags = Report(), [f"--iree-opt-level={level}"]
-    text = joined({symbol(*case): _text(*case[:-1]) for case in CASES if case[-1] == level})
-    return compile_text(text, mode="cost", flags=flags, report=report), report
+    return compiled_at(level, CASES, _text)
 
 
 @pytest.mark.parametrize(("kind", "by_columns", "unknown", "level"), CASES)
