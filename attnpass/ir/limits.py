@@ -56,6 +56,9 @@ INFINITE = {
     "f32": float.fromhex("0x1.ffffffp127"),
     "f64": math.inf,
 }
+# What Q in f16 is multiplied by beside factors of its rows: as far from f16's largest as its
+# smallest, of whole precision, is from what scores notice.
+ROW_FACTORS_IN_F16 = 2.0**-5
 # Binary digits of a number.
 DIGITS = {"f16": 11, "bf16": 8, "f32": 24}
 

@@ -32,7 +32,7 @@ from ..ir import (
 )
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Index, Leaf, Number, ScalarStep
-from ..ir.limits import LOG2_E, LOG2E_OVERFLOWS_IN_SUMS
+from ..ir.limits import LOG2_E, LOG2E_OVERFLOWS_IN_SUMS, ROW_FACTORS_IN_F16
 from ..ir.views import WHOLE, below_views
 from ..layout.axes import Axes, Dims
 from .elements import AxisReader, Expression
@@ -70,11 +70,12 @@ def build_attention(written: Written) -> tuple[ir.Operation, ir.Value]:
     query = _whole(build, written, 0, rows, loops.depth)
     key = _whole(build, written, 1, keys, loops.depth)
     value = _arranged_leaf(build, written, written.value, (*keys, *loops.width))
-    query = _times_row_factors(build, written, query, (*loops.batch, *loops.rows, *loops.depth))
+    dims = (*loops.batch, *loops.rows, *loops.depth)
+    query, left = _times_row_factors(build, written, query, dims)
     f32 = ir.F32Type.get(below.context)
-    inputs = [query, key, value, build.constant_float(scale, f32)]
+    inputs = [query, key, value, build.constant_float(scale * left, f32)]
     positions = [
-        loops.places((*loops.batch, *loops.rows, *loops.depth)),
+        loops.places(dims),
         loops.places((*loops.batch, *loops.keys, *loops.depth)),
         loops.places((*loops.batch, *loops.keys, *loops.width)),
         (),
@@ -277,23 +278,30 @@ def _arranged(build: Builder, axes: Axes, value: ir.Value, have: Dims, want: Dim
     return build.join_dims(value, [len(dim) for dim in order], sizes)
 
 
-def _times_row_factors(build: Builder, written: Written, query: ir.Value, dims: Dims) -> ir.Value:
-    """The query, in f32, times what the scores are multiplied by alike for all keys."""
+def _times_row_factors(
+    build: Builder, written: Written, query: ir.Value, dims: Dims
+) -> tuple[ir.Value, float]:
+    """The query, times what the scores are multiplied by alike for all keys, and what is left to
+    multiply them by: f16 has it in smaller numbers, since Q may be larger than the scores."""
     factors = written.scores.row_factors
     if not factors:
-        return query
+        return query, 1.0
     flat = tuple((axis,) for dim in dims for axis in dim)
+    kind = element_type(query)
+    shrunk = ROW_FACTORS_IN_F16 if str(kind) == "f16" else 1.0
 
     def make(body: _Body, given: Sequence[ir.Value]) -> ir.Value:
-        (value,) = given
+        (query,) = given
+        build, value = body.build, _multiplied(body.build, body.widened(query), shrunk)
         for factor in factors:
-            factor = body.build.cast_float(body.value(factor), value.type)
-            value = body.build.mulf(value, factor)
-        return value
+            by = body.float(factor.what)
+            value = build.divf(value, by) if factor.divides else build.mulf(value, by)
+        return build.cast_float(value, kind)
 
     whole = _arranged(build, written.axes, query, dims, flat)
-    made = _computed(build, written, factors, flat, [whole], make)
-    return _arranged(build, written.axes, made, flat, dims)
+    leaves = [factor.what for factor in factors]
+    made = _computed(build, written, leaves, flat, [whole], make, kind)
+    return _arranged(build, written.axes, made, flat, dims), 1 / shrunk
 
 
 # Iteration dims.
@@ -474,7 +482,9 @@ class _Body:
 
     def float(self, expression: Expression) -> ir.Value:
         """An expression of floats, in f32."""
-        value = self.value(expression)
+        return self.widened(self.value(expression))
+
+    def widened(self, value: ir.Value) -> ir.Value:
         return self.build.cast_float(value, ir.F32Type.get(self.build.anchor.context))
 
     def value(self, expression: Expression) -> ir.Value:

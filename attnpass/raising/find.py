@@ -283,8 +283,11 @@ def _sorted(
             raise NotRaised("the products that are added to each other differ in their dims")
     if value != batch | keys | width or out != batch | rows | width:
         raise NotRaised("V or the result has a dim that the others lack")
-    if scores.row_factors and str(element_type(operands[0].value)) != "f32":
-        raise NotRaised("the scores are multiplied by a tensor, which Q in fewer bits cannot be")
+    kind = str(element_type(operands[0].value))
+    if scores.row_factors and kind not in ("f32", scores.rounded):
+        raise NotRaised(
+            f"the scores are multiplied by a tensor, and not rounded to {kind}, as Q times it is"
+        )
     return Written(
         elements, *operands, scores, product.op, result, more, batch, rows, depth, keys, width
     )

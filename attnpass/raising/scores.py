@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir import defining_op
+from ..ir import defining_op, element_type
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..ir.limits import (
@@ -88,16 +88,25 @@ class Function:
 
 
 @dataclass(frozen=True)
+class RowFactor:
+    """What multiplies, or `divides`, the scores of a row, the same for all keys."""
+
+    what: Expression
+    divides: bool = False
+
+
+@dataclass(frozen=True)
 class Scores:
     """factor * f(product) + mask, where f is `functions`, the first one first; the product times
-    `row_factors`, which are the same for all keys. Where they are `shifted` something was left out
-    that is added to all keys of a row alike."""
+    `row_factors`. The program rounds them to floats of type `rounded`, if to any of 16 bits. Where
+    they are `shifted` something was left out that is added to all keys of a row alike."""
 
     factor: float = 1.0
-    row_factors: tuple[Expression, ...] = ()
+    row_factors: tuple[RowFactor, ...] = ()
     functions: tuple[Function, ...] = ()
     mask: MaskTerm | None = None
     shifted: bool = False
+    rounded: str = ""
 
 
 def read_scores(
@@ -122,16 +131,16 @@ class _ScoreReader:
 
     def read(self, expression: Expression) -> Scores:
         if not isinstance(expression, ScalarStep):
-            return Scores()
+            return _rounded(Scores(), str(element_type(self.product.value)))
         mine = [self.depends(given) for given in expression.inputs]
         rule = getattr(self, f"_{expression.name.replace('.', '_')}", None)
         if expression.name in CASTS:
-            return _rounded(self.read(expression.inputs[0]), expression)
+            return _rounded(self.read(expression.inputs[0]), _kind(expression))
         if expression.name in _FUNCTIONS and mine[0]:
             return self._function(expression)
         if rule is None or (sum(mine) != 1 and expression.name != "arith.select"):
             raise NotRaised(f"{expression.name} makes of the scores what attention cannot say")
-        return _rounded(rule(expression, mine), expression)
+        return _rounded(rule(expression, mine), _kind(expression))
 
     def _arith_negf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         return times(self.read(step.inputs[0]), -1.0)
@@ -140,17 +149,23 @@ class _ScoreReader:
         scores, other = self._both(step, mine)
         if isinstance(other, Number):
             return times(scores, other.number)
-        if self.elements.axes_of(other) & frozenset(self.elements.axes.now(sorted(self.keys))):
-            raise NotRaised("the scores are multiplied by a tensor that has a dim of keys")
-        if scores.mask is not None or scores.functions:
-            raise NotRaised("what is added to the scores is multiplied by a tensor")
-        return replace(scores, row_factors=(*scores.row_factors, other))
+        return self._by_rows(scores, RowFactor(other))
 
     def _arith_divf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         scores, other = self._both(step, mine)
-        if not mine[0] or not isinstance(other, Number) or other.number == 0:
-            raise NotRaised("the scores are divided by a tensor, or something by them")
-        return times(scores, 1 / other.number)
+        if not mine[0] or (isinstance(other, Number) and other.number == 0):
+            raise NotRaised("the scores are divided by 0, or something by them")
+        if isinstance(other, Number):
+            return times(scores, 1 / other.number)
+        return self._by_rows(scores, RowFactor(other, divides=True))
+
+    def _by_rows(self, scores: Scores, factor: RowFactor) -> Scores:
+        keys = frozenset(self.elements.axes.now(sorted(self.keys)))
+        if self.elements.axes_of(factor.what) & keys:
+            raise NotRaised("the scores are multiplied by a tensor that has a dim of keys")
+        if scores.mask is not None or scores.functions:
+            raise NotRaised("what is added to the scores is multiplied by a tensor")
+        return replace(scores, row_factors=(*scores.row_factors, factor))
 
     def _arith_addf(self, step: ScalarStep, mine: Sequence[bool]) -> Scores:
         scores, other = self._both(step, mine, made="what is added to the scores is made of them")
@@ -238,12 +253,16 @@ def _plus(scores: Scores, factor: float, other: Expression) -> Scores:
     return replace(scores, mask=Sum(((1.0, mask), term)))
 
 
-def _rounded(scores: Scores, step: ScalarStep) -> Scores:
-    """The scores with their mask in the floats that a step makes."""
-    kind = str(step.op.results[0].type)
-    if scores.mask is None or kind not in ABSORBS_BY_TYPE or kind == "f32":
+def _kind(step: ScalarStep) -> str:
+    return str(step.op.results[0].type)
+
+
+def _rounded(scores: Scores, kind: str) -> Scores:
+    """The scores and their mask in floats of type `kind`."""
+    if kind not in ABSORBS_BY_TYPE or kind == "f32":
         return scores
-    return replace(scores, mask=_in_kind(scores.mask, kind))
+    mask = None if scores.mask is None else _in_kind(scores.mask, kind)
+    return replace(scores, mask=mask, rounded=kind)
 
 
 def _in_kind(mask: MaskTerm, kind: str) -> MaskTerm:

@@ -320,36 +320,34 @@ func.func @no_sum(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8
 
 // -----
 
-// A scale that the caller gives, rounded, is no constant.
-// WHY: the scores are multiplied by a tensor, which Q in fewer bits cannot be
+// Scores that nobody rounded are not Q's, rounded behind a factor.
+// WHY: the scores are multiplied by a tensor, and not rounded to f16, as Q times it is
 
 #a = affine_map<(b, m, k) -> (b, m, k)>
+#h = affine_map<(b, m, k) -> (b)>
 
-func.func @scale_of_a_caller(%q: tensor<2x6x8xf16>, %k: tensor<2x8x5xf16>, %v: tensor<2x5x8xf16>, %given: f32) -> tensor<2x6x8xf16> {
+func.func @factor_of_wide_scores(%q: tensor<2x6x8xf16>, %k: tensor<2x8x5xf16>, %v: tensor<2x5x8xf16>, %given: tensor<2xf32>) -> tensor<2x6x8xf16> {
   %zero = arith.constant 0.0 : f32
-  %third = arith.constant 0.33333333 : f32
   %e = tensor.empty() : tensor<2x6x5xf32>
   %eh = tensor.empty() : tensor<2x6x5xf16>
   %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
   %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf16>, tensor<2x8x5xf16>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
-  %scaled = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x6x5xf32>) outs(%eh : tensor<2x6x5xf16>) {
-  ^bb0(%x: f32, %o: f16):
-    %y = arith.truncf %x : f32 to f16
-    %c = arith.truncf %given : f32 to f16
-    %z = arith.mulf %y, %c : f16
-    linalg.yield %z : f16
-  } -> tensor<2x6x5xf16>
-  %w = linalg.softmax dimension(2) ins(%scaled : tensor<2x6x5xf16>) outs(%eh : tensor<2x6x5xf16>) -> tensor<2x6x5xf16>
-  %eo = tensor.empty() : tensor<2x6x8xf32>
-  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
-  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf16>, tensor<2x5x8xf16>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
-  %en = tensor.empty() : tensor<2x6x8xf16>
-  %h = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r : tensor<2x6x8xf32>) outs(%en : tensor<2x6x8xf16>) {
+  %scaled = linalg.generic {indexing_maps = [#a, #h, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %given : tensor<2x6x5xf32>, tensor<2xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%x: f32, %c: f32, %o: f32):
+    %z = arith.mulf %x, %c : f32
+    linalg.yield %z : f32
+  } -> tensor<2x6x5xf32>
+  %w32 = linalg.softmax dimension(2) ins(%scaled : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %w = linalg.generic {indexing_maps = [#a, #a], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w32 : tensor<2x6x5xf32>) outs(%eh : tensor<2x6x5xf16>) {
   ^bb0(%x: f32, %o: f16):
     %y = arith.truncf %x : f32 to f16
     linalg.yield %y : f16
-  } -> tensor<2x6x8xf16>
-  return %h : tensor<2x6x8xf16>
+  } -> tensor<2x6x5xf16>
+  %eo = tensor.empty() : tensor<2x6x8xf16>
+  %zh = arith.constant 0.0 : f16
+  %o0 = linalg.fill ins(%zh : f16) outs(%eo : tensor<2x6x8xf16>) -> tensor<2x6x8xf16>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf16>, tensor<2x5x8xf16>) outs(%o0 : tensor<2x6x8xf16>) -> tensor<2x6x8xf16>
+  return %r : tensor<2x6x8xf16>
 }
 
 // -----
