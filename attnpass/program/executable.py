@@ -105,6 +105,11 @@ class Executable:
             buffer = allocator.allocate_buffer_copy(kind, usage, self.device.hal, _some(data))
         return self._view(buffer, list(shape), element)
 
+    def room(self, length: int, shape: Sequence[int], element: HalElementType) -> HalBufferView:
+        """Memory of the device for so many bytes of a result."""
+        buffer = self._allocator.allocate_buffer(self._local, self._usage, length)
+        return self._view(buffer, list(shape), element)
+
     def take(self, view: HalBufferView) -> np.ndarray:
         """The bytes of a result on this side: its own memory where the device is this
         process's, else a copy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from ..errors import AttnError
 from ..program.compiler import ProgramCompiler
 from ..program.executable import Executable, is_aligned
 from ..report.records import Report
+from .destinations import Destination, take_destinations
 from .exported import (
     StatelessProgram,
     decomposed,
@@ -86,19 +88,25 @@ class TensorProgram:
 
     On a CPU arguments are read where they lie (in order of their dims, at a multiple of 64 bytes:
     else in a copy), and results are the runtime's own memory. On a GPU both stay there, if torch
-    has them there; CUDA's results are copied to memory of torch's. A program that `updates` its
-    arguments gets copies of them.
+    has them there. Results that have `destinations` are written to torch's memory, of others
+    CUDA's are copied there. A program that `updates` its arguments gets copies of them.
     """
 
-    def __init__(self, executable: Executable, updates: bool):
+    def __init__(
+        self,
+        executable: Executable,
+        updates: bool,
+        destinations: Sequence[Destination | None] = (),
+    ):
         self._executable, self._updates = executable, updates
+        self._destinations = destinations
         self.device = executable.device
         # By place: the weights of the call before, whose memory their views hold.
         self._kept: dict[int, _KeptView] = {}
 
     def twin(self) -> TensorProgram:
         """The same program, which keeps views of other memory."""
-        return TensorProgram(self._executable, self._updates)
+        return TensorProgram(self._executable, self._updates, self._destinations)
 
     def __call__(self, values: Sequence[Any], own: Collection[int] = ()) -> list[Any]:
         """Runs on tensors and numbers, of which the program may change those at the places `own`.
@@ -134,10 +142,13 @@ class TensorProgram:
             # The runtime has streams of its own.
             torch.cuda.current_stream().synchronize()
         arguments = [views.get(place, value) for place, value in enumerate(values)]
+        written = [self._room(to, values, on_gpu) for to in self._destinations if to is not None]
+        arguments += [view for _, view in written]
         copies: list[_ResultCopy] = []
         results = [self._take(value, on_gpu, copies) for value in self._executable.call(arguments)]
         for copy in copies:
             copy.done.wait(1)
+        results = self._in_order(results, written)
         owned = {memory[place] for place in own if given[place] is values[place]}
         lent = {
             memory[place] if value is values[place] else memory_of(value)
@@ -162,6 +173,34 @@ class TensorProgram:
             view = self.device.hal.from_dlpack_capsule(flat.__dlpack__())
             return runtime.HalBufferView(view.get_buffer(), list(tensor.shape), element)
         return self._executable.put(host_bytes(tensor), tensor.shape, element)
+
+    def _room(
+        self, to: Destination, values: Sequence[Any], on_gpu: bool
+    ) -> tuple[torch.Tensor | None, runtime.HalBufferView]:
+        """Memory for a result, torch's where that is the program's, and a view of it."""
+        sizes = to.sizes(values)
+        if on_gpu or self.device.on_host:
+            device = f"cuda:{self.device.index}" if on_gpu else "cpu"
+            room = torch.empty(sizes, dtype=to.dtype, device=device)
+            return room, self._put(room)
+        view = self._executable.room(prod(sizes) * to.dtype.itemsize, sizes, _ELEMENTS[to.dtype])
+        return None, view
+
+    def _in_order(
+        self,
+        returned: Sequence[Any],
+        written: Sequence[tuple[torch.Tensor | None, runtime.HalBufferView]],
+    ) -> list[Any]:
+        """All results, those with destinations among them."""
+        if not written:
+            return list(returned)
+        rooms, rest = iter(written), iter(returned)
+
+        def taken() -> torch.Tensor:
+            room, view = next(rooms)
+            return self._take(view, False, []) if room is None else room
+
+        return [next(rest) if to is None else taken() for to in self._destinations]
 
     def _take(self, value: Any, on_gpu: bool, copies: list[_ResultCopy]) -> Any:
         """A result as a number or a tensor, which is there once `copies` are done."""
@@ -308,16 +347,21 @@ def compile_program(
     report: Report | None,
     options: dict[str, Any],
     may_write: bool = True,
+    lends: bool | None = None,
 ) -> CompiledModel:
     """An exported program, compiled; where no device is named, for that of its tensors. AttnError
-    for one that changes tensors and may not."""
+    for one that changes tensors and may not. Where it `lends` (as on GPUs; on CPUs that takes
+    longer) results are written to torch's memory."""
     compiler = ProgramCompiler(device or device_of(program.state_dict.values()), report, options)
     program, state, module, parameters = _imported(program)
     if state.changed and not may_write:
         raise AttnError(REFUSED_CHANGES)
+    updates = updates_tensors(module.operation)
+    lends = not compiler.device.on_host if lends is None else lends
+    destinations = take_destinations(module, state) if lends else []
     vmfb = compiler.compile(module_bytes(module), "torch", has_doubles(program))
     data = {name: host_bytes(tensor) for name, tensor in parameters.items()}
-    runs = TensorProgram(Executable(vmfb, compiler.device, data), updates_tensors(module.operation))
+    runs = TensorProgram(Executable(vmfb, compiler.device, data), updates, destinations)
     return CompiledModel(runs, state, signature_of(program), vmfb, compiler.report, parameters)
 
 

@@ -152,6 +152,11 @@ def _builtin(vtensor: str) -> str:
     return f"tensor<{shape}{element}>"
 
 
+def memory_type(vtensor: str) -> str:
+    """The type of memory that holds tensors of `!torch.vtensor<[2,3],f32>`."""
+    return vtensor.replace("!torch.vtensor", "!torch.tensor")
+
+
 class _PathImporter(FxImporter):
     """IREE's importer with our cache of locations."""
 
