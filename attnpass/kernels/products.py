@@ -178,9 +178,8 @@ def _unwritten(op: ir.Operation, kind: str) -> Refusal:
 def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     """A batch of products of rows and weights of 16 bits or f32; None if these have other bits."""
     given, columns = (facts.left, facts.right), facts.result[-1] if facts.result else None
-    operands = facts.op.operands
-    (kind, *others) = {element_type_name(below_widening(one)) for one in [*operands][:2]}
-    if others or kind not in _WHOLE:
+    below = _of_one_kind(list(zip(facts.op.operands, given, strict=False)))
+    if below is None:
         return None
     if len(facts.k) != 1:
         return Refusal(f"it sums over {len(facts.k)} dims")
@@ -188,8 +187,8 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     if columns is None or None in facts.result or len(holders) != 1:
         return Refusal("its last dim is not that of one operand's columns")
     number, (depth,) = holders[0], facts.k
-    rows, row_loops = below_all(operands[1 - number], given[1 - number])
-    weights, weight_loops = below_all(operands[number], given[number])
+    (rows, row_loops), (weights, weight_loops) = below[1 - number], below[number]
+    kind = element_type_name(rows)
     if depth not in row_loops or depth not in weight_loops:
         return Refusal("one operand is the same along the depth")
     if not starts_at_zero(facts.op):
@@ -205,15 +204,31 @@ def _of_batch(facts: ContractionFacts) -> ProductFacts | Refusal | None:
     return ProductFacts(facts.op, rows, weights, True, lead, *sizes, kind, epilogues, loops)
 
 
+def _of_one_kind(
+    given: Sequence[tuple[ir.Value, maps.Positions]],
+) -> list[tuple[ir.Value, maps.Positions]] | None:
+    """What two operands are repeats, transposes or other shapes of, and the loops of their dims:
+    widened from, too, where both are from one type; None where no type of kernels is that of
+    both."""
+    for widened in (True, False):
+        below = [below_all(value, loops, widened) for value, loops in given]
+        kind, *others = {element_type_name(value) for value, _ in below}
+        if not others and kind in _WHOLE:
+            return below
+    return None
+
+
 def as_given(facts: ProductFacts) -> ProductFacts:
     """A batch of products of its operands as they are given, not of what these are transposes of:
-    those are copied then."""
+    those are copied then. The same where they have another type so."""
     given = read_contraction(facts.op)
     assert given is not None and facts.loops is not None, "it has been read before"
     pairs = zip(facts.op.operands, (given.left, given.right), strict=False)
     rows, weights = [(below_widening(value), loops) for value, loops in pairs][
         :: -1 if facts.loops.result[-1] in given.left else 1
     ]
+    if {element_type_name(value) for value, _ in (rows, weights)} != {facts.element_type}:
+        return facts
     loops = replace(facts.loops, rows=rows[1], weights=weights[1])
     return replace(facts, rows=rows[0], weights=weights[0], loops=loops)
 
@@ -349,11 +364,13 @@ def _below_repeats(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, ma
     return value, loops
 
 
-def below_all(value: ir.Value, loops: maps.Positions) -> tuple[ir.Value, maps.Positions]:
-    """What an operand is a repeat, a transpose or another shape of, or widened from, and the loop
-    of each of its dims."""
+def below_all(
+    value: ir.Value, loops: maps.Positions, widened: bool = True
+) -> tuple[ir.Value, maps.Positions]:
+    """What an operand is a repeat, a transpose or another shape of, or `widened` from, and the
+    loop of each of its dims."""
     while True:
-        value = below_widening(value)
+        value = below_widening(value) if widened else value
         op = defining_op(value)
         view = None if op is None else repeat_of(op) or (view_of(op) if op.name in WHOLE else None)
         places = None if view is None else _places(view)

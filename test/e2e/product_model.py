@@ -30,6 +30,8 @@ def launched(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     arguments = operands[parts[0] : parts[0] + parts[1]]
     given = [int(number) for number in arguments[: len(kernel.constants)]]
     numbers = dict(zip(kernel.constants, given, strict=True))
+    first = list(op.operands)[parts[0] + len(kernel.constants)]
+    assert str(ir.RankedTensorType(first.type).element_type) == kernel.element_type
     tensors = [np.ravel(tensor) for tensor in arguments[len(kernel.constants) :]]
     sizes = iter(int(size) for size in operands[sum(parts[:3]) :])
     dynamic = ir.ShapedType.get_dynamic_size()

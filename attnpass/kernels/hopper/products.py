@@ -575,6 +575,8 @@ def _replace(plan: ProductPlan) -> ir.Operation:
     build = Builder(last)
     rows = _rows_of(build, plan)
     weights = [weights_of(build, part, plan.kernel) for part in plan.parts]
+    kinds = {element_type_name(value) for value in (rows, *weights)}
+    assert kinds == {plan.kernel.element_type}, f"{plan.kernel.name} reads {kinds}"
     read = _read_generally(build, plan, rows) if plan.kernel.general else _read(build, plan)
     numbers: dict[str, Size | ir.Value] = {"m": facts.m, "n": facts.n, "k": facts.k}
     if facts.groups:

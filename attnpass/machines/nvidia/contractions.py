@@ -123,9 +123,12 @@ def find(
 
 def _makes_a_factor(op: ir.Operation, facts: ContractionFacts) -> bool:
     """Whether an op computes a factor, and nobody else reads it, of what lies in that one's
-    order."""
+    order, or is repeated along some of its dims."""
     positions = maps.positions(op)
-    if positions is None or any(dims != positions[-1] for dims in positions if len(dims) > 1):
+    if positions is None:
+        return False
+    *given, made = positions
+    if any([dim for dim in made if dim in dims] != list(dims) for dims in given):
         return False
     return users(op.results[0]) == [facts.op] and op.results[0] in [*facts.op.operands][:2]
 

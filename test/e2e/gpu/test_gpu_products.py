@@ -214,6 +214,57 @@ def test_computed_f32_factors_in_tiles_of_threads(kind: str) -> None:
     assert rel_error(result, np.einsum("bmk,bkn->bmn", wide_x, y)) < 1e-6
 
 
+def test_decayed_f32_factors_in_tiles_of_threads() -> None:
+    """A state of linear attention: K^T, cast and multiplied by a number for each row, times V."""
+    text = """
+    func.func @main(%k: tensor<2x48x32xf16>, %v: tensor<2x48x64xf16>, %by: tensor<2x48xf32>)
+        -> tensor<2x32x64xf32> {
+      %zero = arith.constant 0.0 : f32
+      %space = tensor.empty() : tensor<2x48x32xf32>
+      %columns = tensor.empty() : tensor<2x48x64xf32>
+      %empty = tensor.empty() : tensor<2x32x64xf32>
+      %decayed = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>,
+          affine_map<(b, m, k) -> (b, m)>, affine_map<(b, m, k) -> (b, m, k)>],
+          iterator_types = ["parallel", "parallel", "parallel"]}
+          ins(%k, %by : tensor<2x48x32xf16>, tensor<2x48xf32>) outs(%space : tensor<2x48x32xf32>) {
+      ^bb0(%a: f16, %f: f32, %o: f32):
+        %w = arith.extf %a : f16 to f32
+        %p = arith.mulf %w, %f : f32
+        linalg.yield %p : f32
+      } -> tensor<2x48x32xf32>
+      %wide = linalg.generic {indexing_maps = [affine_map<(b, m, k) -> (b, m, k)>,
+          affine_map<(b, m, k) -> (b, m, k)>],
+          iterator_types = ["parallel", "parallel", "parallel"]}
+          ins(%v : tensor<2x48x64xf16>) outs(%columns : tensor<2x48x64xf32>) {
+      ^bb0(%a: f16, %o: f32):
+        %w = arith.extf %a : f16 to f32
+        linalg.yield %w : f32
+      } -> tensor<2x48x64xf32>
+      %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x32x64xf32>)
+          -> tensor<2x32x64xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, k, m)>,
+          affine_map<(b, m, n, k) -> (b, k, n)>, affine_map<(b, m, n, k) -> (b, m, n)>],
+          iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+          ins(%decayed, %wide : tensor<2x48x32xf32>, tensor<2x48x64xf32>)
+          outs(%start : tensor<2x32x64xf32>) {
+      ^bb0(%a: f32, %b: f32, %c: f32):
+        %p = arith.mulf %a, %b : f32
+        %s = arith.addf %c, %p : f32
+        linalg.yield %s : f32
+      } -> tensor<2x32x64xf32>
+      return %r : tensor<2x32x64xf32>
+    }"""
+    rng, report = np.random.default_rng(0), attnpass.Report()
+    key, value = (rng.standard_normal((2, 48, size)).astype(np.float16) for size in (32, 64))
+    decays = rng.standard_normal((2, 48)).astype(np.float32)
+    flags = [*CUDA, "--compile-to=executable-configurations", "--iree-opt-level=O2"]
+    compiled = attnpass.compile_str(text, extra_args=flags, report=report, products="never")
+    assert compiled is not None and report.found("configured")
+    (result,) = run_gpu_module(lower(compiled.decode()), [key, value, decays])
+    wide = key.astype(np.float64) * decays[..., None]
+    assert rel_error(result, np.einsum("bkm,bkn->bmn", wide, value.astype(np.float64))) < 1e-6
+
+
 @pytest.mark.parametrize("rows", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["f16", "f32"])
 def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:

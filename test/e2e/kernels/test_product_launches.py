@@ -349,6 +349,67 @@ def test_operands_are_read_where_they_lie(text: str, kernel: str, left: str) -> 
     assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
 
 
+def widened(rows: str, weights: str) -> str:
+    """Heads of rows times heads of weights in f32, of which each may be widened in front of a view
+    that takes a batch of one away."""
+
+    def given(name: str, kind: str, m: int) -> str:
+        whole, narrow = f"tensor<1x4x{m}x24xf32>", f"tensor<1x4x{m}x24x{kind}>"
+        made = f"""
+  %{name}e = tensor.empty() : {whole}
+  %{name}w = linalg.generic {{indexing_maps = [#all, #all],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%{name} : {narrow}) outs(%{name}e : {whole}) {{
+  ^bb0(%i: {kind}, %o: f32):
+    %x = arith.extf %i : {kind} to f32
+    linalg.yield %x : f32
+  }} -> {whole}"""
+        source = f"%{name}" if kind == "f32" else f"%{name}w"
+        return f"""{made if kind != "f32" else ""}
+  %{name}c = tensor.collapse_shape {source} [[0, 1], [2], [3]] : {whole} into tensor<4x{m}x24xf32>
+"""
+
+    return f"""
+#all = affine_map<(a, b, c, d) -> (a, b, c, d)>
+func.func @main(%a: tensor<1x4x80x24x{rows}>, %w: tensor<1x4x72x24x{weights}>)
+    -> tensor<4x80x72xf32> {{
+  %zero = arith.constant 0.0 : f32
+  {given("a", rows, 80)}{given("w", weights, 72)}
+  %e = tensor.empty() : tensor<4x80x72xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x80x72xf32>) -> tensor<4x80x72xf32>
+  %p = linalg.batch_matmul indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>]
+      ins(%ac, %wc : tensor<4x80x24xf32>, tensor<4x72x24xf32>)
+      outs(%f : tensor<4x80x72xf32>) -> tensor<4x80x72xf32>
+  return %p : tensor<4x80x72xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "kernel"),
+    [
+        ("bf16", "bf16", "bf16"),
+        ("f16", "f16", "f16"),
+        ("bf16", "f32", "f32"),
+        ("f32", "f16", "f32"),
+        ("bf16", "f16", "f32"),
+    ],
+)
+def test_kernels_read_the_type_that_they_are_for(rows: str, weights: str, kernel: str) -> None:
+    """Factors are read as they were before they were widened, where both were of one type."""
+    generator = np.random.default_rng(6)
+    inputs = [generator.standard_normal(shape) for shape in ((1, 4, 80, 24), (1, 4, 72, 24))]
+    with ir.Context() as context, ir.Location.unknown():
+        context.load_all_available_dialects()
+        module = ir.Module.parse(widened(rows, weights))
+        (wanted,) = interpret(module, inputs)
+        attnpass.run(module, f"{PASS},cse")
+        (got,) = interpret(module, inputs)
+    assert launches_of(module, f"product_{kernel}_batched") == 1
+    assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
 UNIT_MOVED = """
 #left = affine_map<(b, m, n, k) -> (b, m, k)>
 #right = affine_map<(b, m, n, k) -> (b, n, k)>
