@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from ..ir import Builder, body_of, body_ops, filled_with
+from ..ir import Builder, body_of, body_ops, defining_op, filled_with
 from ..ir.bodies import constant_number
 
 # What leaves the other operand as it is: of floats, and of integers by their bits.
@@ -90,6 +90,24 @@ def written_number(op: ir.Operation) -> float | None:
     if steps or end.operands[0] != body_of(op).arguments[0]:
         return None
     return _element_number(updates)
+
+
+def writes_one_number(op: ir.Operation) -> bool:
+    """Whether a scatter writes the same to all its places, known or not: which it writes last to
+    one makes no difference."""
+    *steps, end = body_ops(op)
+    updates = op.operands[0]
+    if steps or end.operands[0] != body_of(op).arguments[0]:
+        return False
+    made = defining_op(updates, "linalg.generic")
+    if made is None:
+        return filled_with(updates) is not None or constant_number(updates) is not None
+    body = body_of(made)
+    *_, last = body_ops(made)
+    given = last.operands[ir.OpResult(updates).result_number]
+    source = defining_op(given)
+    inside = given in list(body.arguments) if source is None else source.block == body
+    return not inside or (source is not None and source.name == "arith.constant")
 
 
 def _element_number(value: ir.Value) -> float | None:

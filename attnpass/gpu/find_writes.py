@@ -29,7 +29,7 @@ from ..ir import (
 from ..ir.bodies import constant_number, read_elementwise
 from ..ir.sizes import static_size
 from ..passes import OpPass
-from .combinations import Combination, combination_of, written_number
+from .combinations import Combination, combination_of, writes_one_number, written_number
 from .ordered_rows import CombinedRows, row_order
 
 _SCATTER = "iree_linalg_ext.scatter"
@@ -53,7 +53,8 @@ class FindWrites(OpPass):
     of rows in the order of their places (`ordered_rows.py`), which may be of several indices and of
     unknown number. A tensor of numbers, without dims of rows, and one with which rows are combined,
     may be any; a number that is written first to all places that have rows (`include_self=False`)
-    is where these begin. What is combined by the same indices is so in one order.
+    is where these begin. What is combined by the same indices is so in one order. What is the same
+    for all places (a mask of the k best) is written side by side.
 
     IREE 3.13 writes one row after the other, on the GPU too: the inverse of a permutation of 2048
     tokens, `inverse[order] = arange(2048)`, takes some 180 us, and 32 rows of 2048 that are added
@@ -79,6 +80,9 @@ class FindWrites(OpPass):
             _in_order(together)
             return f"{together[0].combines} the rows of each place in the order of places"
         write = _combined_write(op)
+        if write is None and writes_one_number(op) and not _is_unique(op):
+            op.attributes["unique_indices"] = ir.BoolAttr.get(True, op.context)
+            return "writes the same to all places, whichever comes last"
         if write is not None and not write.is_few:
             return ""
         if write is None and not _is_cheap(op):
@@ -172,8 +176,7 @@ def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
     combines, places = combination_of(op), list(op.attributes["dimension_map"])
     updates, indices, original = op.operands[0], op.operands[1], op.operands[-1]
     full = sizes_of(original)
-    is_row = len(full) > 1
-    differ = is_row and ir.BoolAttr(op.attributes["unique_indices"]).value
+    differ = len(full) > 1 and _is_unique(op)
     if combines is None or differ or places != [*range(len(places))]:
         return None
     if sizes_of(updates)[1:] != full[len(places) :] or not 1 <= len(sizes_of(indices)) < 3:
@@ -184,6 +187,11 @@ def _combined_write(op: ir.Operation) -> _CombinedWrite | None:
     if begun is not None and _same_places(begun, op):
         begins = written_number(begun) if has_one_use(original) else None
     return _CombinedWrite(op, combines, rows, None if begins is None else begun, begins)
+
+
+def _is_unique(op: ir.Operation) -> bool:
+    """Whether a scatter writes once to each place at most, as IREE takes it."""
+    return ir.BoolAttr(op.attributes["unique_indices"]).value
 
 
 def _before_widening(value: ir.Value) -> ir.Value:

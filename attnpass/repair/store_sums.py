@@ -64,11 +64,12 @@ class StoreSums(Pass):
     in front of which IREE moves both, or would write its rows across (a norm of 15999 numbers, then
     channels last: a thread has a row, and takes minutes to compile). So does what a sum and others
     read of what is transposed (behind a convolution that is a product of channels last): its lanes
-    would read it across (608 us of 15). So do truths that are counted, or of which all or any are
-    asked for, and what they are told by: a kernel that has these beside is none ("failed to
-    bufferize", or "to distribute", which no fallback mends). And what a sum reads, where an op that
-    leads to no sum reads it first, or what it is made of: IREE makes one op of both, and lays out
-    what leads to the sum alone.
+    would read it across (608 us of 15), and what a transpose makes that puts another dim last,
+    where a norm reads it (attention over channels: 165 us of 20). So do truths that are counted,
+    or of which all or any are asked for, and what they are told by: a kernel that has these beside
+    is none ("failed to bufferize", or "to distribute", which no fallback mends). And what a sum
+    reads, where an op that leads to no sum reads it first, or what it is made of: IREE makes one
+    op of both, and lays out what leads to the sum alone.
     """
 
     name = "attn-store-sums"
@@ -172,6 +173,8 @@ class _Kernels:
 
 def _why_stored(op: ir.Operation, kernels: _Kernels) -> str:
     """Why what an op makes is to stand in memory; '' where it is not."""
+    if len(op.results) == 1 and not is_for_cpus(op) and _is_normed_across(op):
+        return "a sum would read it across"
     if op.name not in ("linalg.generic", _SOFTMAX) or len(op.results) != 1:
         return ""
     if op.name == _SOFTMAX or _divides_by_sum(op):
@@ -290,6 +293,24 @@ def _is_summed_across(op: ir.Operation) -> bool:
         return False
     made = reached([op], lambda one: _sources(one) if _is_elementwise(one) else ())
     return any(_is_of_transpose(one) for one in made if _is_elementwise(one))
+
+
+def _is_normed_across(op: ir.Operation) -> bool:
+    """Whether a sum along its last dim and others read what a transpose makes, which puts another
+    dim last."""
+    view = view_of(op)
+    if view is None or view.keeps_order or op.name not in ("linalg.transpose", "linalg.generic"):
+        return False
+    sizes = len(ranked_shape(view.source)), len(ranked_shape(view.result))
+    stays = any(sizes[0] - 1 in run.source and sizes[1] - 1 in run.result for run in view.runs)
+    readers = list(_readers(op))
+    return not stays and len(readers) > 1 and any(map(_sums_last, readers))
+
+
+def _sums_last(reader: ir.Operation) -> bool:
+    """Whether a reader is, or leads alone to, a sum along the last dim of what it reads."""
+    total = _sum_of(reader)
+    return total is not None and _reduces_last(total, 0)
 
 
 def _is_beside_sum(op: ir.Operation) -> bool:

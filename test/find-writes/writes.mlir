@@ -5,6 +5,9 @@
 
 // RUN: attn-opt %s --attn-find-writes --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
+// WHY: writes the same to all places, whichever comes last
+// WHY: writes the same to all places, whichever comes last
+// WHY: each of 65536 rows finds what is written to it among 512
 // WHY: each of 64 rows finds what is written to it among 32
 // WHY: each of 64 rows finds what is written to it among 32
 // WHY: each of 8 rows finds what is written to it among 32
@@ -21,6 +24,37 @@
 
 #cuda = #hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb">]> : !hal.device
 module attributes {hal.device.targets = [#cuda]} {
+// A mask of the largest: one number for all, as a tensor and as what a table of indices is made with.
+// CHECK-LABEL: func.func @mask(
+// CHECK: iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+// CHECK: iree_linalg_ext.scatter dimension_map = [0] unique_indices(true)
+// CHECK-NOT: iree_linalg_ext.scatter
+// CHECK: return
+func.func @mask(%at: tensor<512xi64>, %x: tensor<65536xf32>, %by: tensor<512xf32>, %one: f32) -> (tensor<65536xf32>, tensor<65536xf32>, tensor<65536xf32>) {
+  %e = tensor.empty() : tensor<512xf32>
+  %f = linalg.fill ins(%one : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%f, %at : tensor<512xf32>, tensor<512xi64>) outs(%x : tensor<65536xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    iree_linalg_ext.yield %n : f32
+  } -> tensor<65536xf32>
+  %c = arith.constant 0.0 : f32
+  %i = tensor.empty() : tensor<512xi64>
+  %made:3 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%by : tensor<512xf32>) outs(%i, %e, %e : tensor<512xi64>, tensor<512xf32>, tensor<512xf32>) {
+  ^bb0(%b: f32, %p: i64, %q: f32, %u: f32):
+    %l = linalg.index 0 : index
+    %k = arith.index_cast %l : index to i64
+    linalg.yield %k, %c, %b : i64, f32, f32
+  } -> (tensor<512xi64>, tensor<512xf32>, tensor<512xf32>)
+  %s = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%made#1, %made#0 : tensor<512xf32>, tensor<512xi64>) outs(%x : tensor<65536xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    iree_linalg_ext.yield %n : f32
+  } -> tensor<65536xf32>
+  %t = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false) ins(%made#2, %made#0 : tensor<512xf32>, tensor<512xi64>) outs(%x : tensor<65536xf32>) {
+  ^bb0(%n: f32, %o: f32):
+    iree_linalg_ext.yield %n : f32
+  } -> tensor<65536xf32>
+  return %r, %s, %t : tensor<65536xf32>, tensor<65536xf32>, tensor<65536xf32>
+}
 // CHECK-LABEL: func.func @rows(
 // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : index
 // CHECK: %[[PLACES:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<32xi32>

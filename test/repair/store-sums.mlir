@@ -708,4 +708,45 @@ func.func @behind_one_reshape(%x: tensor<8x32xf32>, %w: tensor<32x8xf32>, %low: 
   %p = linalg.matmul ins(%c, %w : tensor<8x32xf32>, tensor<32x8xf32>) outs(%z : tensor<8x8xf32>) -> tensor<8x8xf32>
   return %r, %p : tensor<8xf32>, tensor<8x8xf32>
 }
+// A norm along what a transpose puts last (attention over channels) reads it from memory; where the
+// last dim stays there, as that of heads in front of rows, it reads what is transposed.
+// CHECK-LABEL: func.func @normed_across(
+// CHECK: %[[MOVED:.*]] = linalg.transpose {{.*}} permutation = [0, 2, 1]
+// CHECK-NEXT: compute_barrier.start %[[MOVED]]
+// CHECK-LABEL: func.func @normed_along(
+// CHECK-NOT: compute_barrier
+// CHECK: return
+func.func @normed_across(%x: tensor<4x784x48xf32>, %zeros: tensor<4x48xf32>) -> tensor<4x48x784xf32> {
+  %e = tensor.empty() : tensor<4x48x784xf32>
+  %t = linalg.transpose ins(%x : tensor<4x784x48xf32>) outs(%e : tensor<4x48x784xf32>) permutation = [0, 2, 1]
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%t : tensor<4x48x784xf32>) outs(%zeros : tensor<4x48xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %q = arith.mulf %i, %i : f32
+    %s = arith.addf %q, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4x48xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%t, %r : tensor<4x48x784xf32>, tensor<4x48xf32>) outs(%e : tensor<4x48x784xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.divf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<4x48x784xf32>
+  return %n : tensor<4x48x784xf32>
+}
+
+func.func @normed_along(%x: tensor<4x48x784xf32>, %zeros: tensor<48x4xf32>) -> tensor<48x4x784xf32> {
+  %e = tensor.empty() : tensor<48x4x784xf32>
+  %t = linalg.transpose ins(%x : tensor<4x48x784xf32>) outs(%e : tensor<48x4x784xf32>) permutation = [1, 0, 2]
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%t : tensor<48x4x784xf32>) outs(%zeros : tensor<48x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %q = arith.mulf %i, %i : f32
+    %s = arith.addf %q, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<48x4xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%t, %r : tensor<48x4x784xf32>, tensor<48x4xf32>) outs(%e : tensor<48x4x784xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.divf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<48x4x784xf32>
+  return %n : tensor<48x4x784xf32>
+}
 }

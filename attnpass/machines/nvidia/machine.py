@@ -32,6 +32,8 @@ _NARROW_KEY, _NARROW_VALUE = 0.21, 0.53
 _CAST_KEY, _CAST_VALUE = 0.13, 0.29
 # What IREE and LLVM take as the oldest.
 _FIRST_VERSION = 50
+# The longest head dim that attention has a precompiled kernel for, however few its keys are.
+_LONG_HEAD = 128
 # Fewer query rows than one tensor-core tile: decode.
 _TILE_ROWS = 16
 
@@ -87,6 +89,19 @@ class Nvidia(Gpu):
         seconds = saved * 1e-3 * _share(facts) - spent
         return Worth(
             seconds, words if seconds > 0 else "the casts would take longer than they save"
+        )
+
+    def slower_than_decomposed(self, facts: AttentionFacts) -> Refusal | None:
+        """Attention over channels, whose head dim is a sequence: its scores are few, and products
+        need no tile as wide as that (an H200: 0.20 ms for 0.27 of a block with 48 keys of 196)."""
+        sizes = [[facts.sizes[dim] for dim in dims] for dims in (facts.k1, facts.n, facts.k2)]
+        head, width, keys = (math.prod(size or 0 for size in dims) for dims in sizes)
+        longest = max(head, width)
+        if not keys or longest <= max(_LONG_HEAD, 4 * keys):
+            return None
+        return Refusal(
+            f"a head dim of {longest} is long beside {keys} keys: products around a softmax of so "
+            "few scores are faster"
         )
 
     def configuration(self, facts: AttentionFacts) -> dict[str, str] | Refusal:
