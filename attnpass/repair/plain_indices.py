@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from ..ir import Builder, below_ops, defining_op
-from ..ir.printed import torch_element, torch_shape
+from ..ir.printed import torch_element, torch_shape, torch_tensor
 from ..ir.torch_ops import TorchBuilder, constant_number
 from ..passes import OpPass
 
@@ -48,8 +50,9 @@ class PlainIndices(OpPass):
     or memory that is not the tensor's. A write at the last place, -1, of a dim (`x[-1] = new`) it
     takes for one of what stands between -1 and 0, and writes nothing. It has no name for
     `index_copy`, as static caches are written, and `index_add`, which are writes, too. It divides
-    by the number of indices, and crashes where a write has none: that is what it writes to. Works
-    on the torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of
+    by the number of indices, and crashes where a write has none: that is what it writes to. Reads
+    by several indices that share an unknown size (`bias[rows, keys]`) it has no program for: they
+    are reads by one, of these dims as one. Works on the torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of
     which addresses several dims.
     """
 
@@ -146,6 +149,9 @@ def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], l
     if any(torch_element(indices[dim].type) != "si64" for dim in given):
         indices = [build.wide(index) if torch_element(index.type) else index for index in indices]
         reasons.append("its indices have 64 bits now")
+    if op.name == _READ and _share_unknown_sizes([indices[dim] for dim in given]):
+        reasons.append("its indices are one, of the indexed dims as one: they share unknown sizes")
+        return build.joined(op, indices, given), reasons
     if op.name == _READ or not given:
         return indices, reasons
     if any(_may_be_negative(indices[dim]) for dim in given):
@@ -157,6 +163,13 @@ def _plain(op: ir.Operation, indices: list[ir.Value]) -> tuple[list[ir.Value], l
         indices = build.with_dims_between(indices, given, tensor)
         reasons.append("it has indices for the dims between, too")
     return indices, reasons
+
+
+def _share_unknown_sizes(indices: Sequence[ir.Value]) -> bool:
+    """Whether two indices of known ranks have a dim of unknown size at the same place."""
+    shapes = [torch_shape(index.type)[::-1] for index in indices]
+    places = [place for shape in shapes for place, size in enumerate(shape) if size is None]
+    return len({*places}) < len(places)
 
 
 def _may_be_negative(index: ir.Value) -> bool:
@@ -194,3 +207,43 @@ class _Build(TorchBuilder):
             behind = rank + len(others) - len(torch_shape(index.type))
             found.append(self.with_units(index, 0, behind))
         return found
+
+    def joined(
+        self, op: ir.Operation, indices: Sequence[ir.Value], given: Sequence[int]
+    ) -> list[ir.Value]:
+        """One index for the dims that are `given`, which a read's tensor gets as one: where they
+        stand, or in front, as the read has them, where others stand between."""
+        tensor, first, last = op.operands[_TENSOR], given[0], given[-1]
+        index = None
+        for dim in given:
+            at = indices[dim]
+            at = self.from_start(at, tensor, dim) if _may_be_negative(at) else at
+            index = at if index is None else self._behind(index, self.size_of(tensor, dim), at)
+        shape = torch_shape(tensor.type)
+        if last - first >= len(given):
+            order = [*given, *(dim for dim in range(len(shape)) if dim not in given)]
+            shape = [shape[dim] for dim in order]
+            kind = torch_tensor(shape, torch_element(tensor.type))
+            tensor = self.op("aten.permute", kind, tensor, self.numbers(*order))
+            first, last = 0, len(given) - 1
+        sizes = shape[first : last + 1]
+        size = None if None in sizes else math.prod(size for size in sizes if size is not None)
+        kind = torch_tensor([*shape[:first], size, *shape[last + 1 :]], torch_element(tensor.type))
+        ends = self.number(first), self.number(last)
+        op.operands[_TENSOR] = self.op("aten.flatten.using_ints", kind, tensor, *ends)
+        assert index is not None
+        return [*[self.none()] * first, index]
+
+    def _behind(self, index: ir.Value, size: ir.Value, inner: ir.Value) -> ir.Value:
+        """The place of an index and, in a dim of `size` behind its own, that of another."""
+        outer = self.op("aten.mul.Scalar", index.type, index, size)
+        shapes = [torch_shape(each.type)[::-1] for each in (index, inner)]
+        shape = [_broadcast(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1)]
+        kind = torch_tensor(shape[::-1], "si64")
+        return self.op("aten.add.Tensor", kind, outer, inner, self.number(1))
+
+
+def _broadcast(sizes: Sequence[int | None]) -> int | None:
+    """The size of what dims of these sizes make."""
+    known = max((size for size in sizes if size is not None), default=1)
+    return None if None in sizes and known == 1 else known

@@ -150,3 +150,28 @@ func.func @no_index(%x: !torch.vtensor<[3,8],f32>, %none: !torch.vtensor<[0],si6
   %5 = torch.aten.scatter.src %x, %0, %found, %x : !torch.vtensor<[3,8],f32>, !torch.int, !torch.vtensor<[?,8],si64>, !torch.vtensor<[3,8],f32> -> !torch.vtensor<[3,8],f32>
   return %2, %3, %4, %5 : !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>, !torch.vtensor<[3,8],f32>
 }
+
+// Reads by several indices that share an unknown size are by one; where none is shared, by several.
+// CHECK-LABEL: func.func @together(
+// CHECK: %[[B:.*]] = torch.aten.where.self {{.*}} -> !torch.vtensor<[?,1],si64>
+// CHECK: %[[K:.*]] = torch.aten.where.self {{.*}} -> !torch.vtensor<[?,7],si64>
+// CHECK: %[[ROW:.*]] = torch.aten.mul.Scalar %[[B]], %int6
+// CHECK: %[[AT:.*]] = torch.aten.add.Tensor %[[ROW]], %[[K]], {{.*}} -> !torch.vtensor<[?,7],si64>
+// CHECK: %[[FRONT:.*]] = torch.aten.permute %arg0, {{.*}} -> !torch.vtensor<[?,6,4],f32>
+// CHECK: %[[X:.*]] = torch.aten.flatten.using_ints %[[FRONT]], {{.*}} -> !torch.vtensor<[?,4],f32>
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %[[AT]]
+// CHECK: torch.aten.index.Tensor %[[X]], %[[LIST]]
+// CHECK: %[[Y:.*]] = torch.aten.flatten.using_ints %arg3, {{.*}} -> !torch.vtensor<[3,20],f32>
+// CHECK: %[[HERE:.*]] = torch.prim.ListConstruct %none{{.*}}, %{{.*}}
+// CHECK: torch.aten.index.Tensor %[[Y]], %[[HERE]]
+// CHECK: torch.aten.index.Tensor %arg3
+func.func @together(%x: !torch.vtensor<[?,4,6],f32>, %b: !torch.vtensor<[?,1],si64>, %k: !torch.vtensor<[?,7],si64>, %y: !torch.vtensor<[3,4,5],f32>, %one: !torch.vtensor<[1,7],si64>) -> (!torch.vtensor<[?,7,4],f32>, !torch.vtensor<[3,?,7],f32>, !torch.vtensor<[3,?,7],f32>) {
+  %none = torch.constant.none
+  %0 = torch.prim.ListConstruct %b, %none, %k : (!torch.vtensor<[?,1],si64>, !torch.none, !torch.vtensor<[?,7],si64>) -> !torch.list<optional<vtensor>>
+  %1 = torch.aten.index.Tensor %x, %0 : !torch.vtensor<[?,4,6],f32>, !torch.list<optional<vtensor>> -> !torch.vtensor<[?,7,4],f32>
+  %2 = torch.prim.ListConstruct %none, %b, %k : (!torch.none, !torch.vtensor<[?,1],si64>, !torch.vtensor<[?,7],si64>) -> !torch.list<optional<vtensor>>
+  %3 = torch.aten.index.Tensor %y, %2 : !torch.vtensor<[3,4,5],f32>, !torch.list<optional<vtensor>> -> !torch.vtensor<[3,?,7],f32>
+  %4 = torch.prim.ListConstruct %none, %b, %one : (!torch.none, !torch.vtensor<[?,1],si64>, !torch.vtensor<[1,7],si64>) -> !torch.list<optional<vtensor>>
+  %5 = torch.aten.index.Tensor %y, %4 : !torch.vtensor<[3,4,5],f32>, !torch.list<optional<vtensor>> -> !torch.vtensor<[3,?,7],f32>
+  return %1, %3, %5 : !torch.vtensor<[?,7,4],f32>, !torch.vtensor<[3,?,7],f32>, !torch.vtensor<[3,?,7],f32>
+}

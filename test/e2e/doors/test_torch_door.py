@@ -396,6 +396,25 @@ def test_views_that_join_and_cut_unknown_sizes() -> None:
         assert all(torch.equal(*pair) for pair in zip(fast(x), Views()(x), strict=True))
 
 
+def test_reads_by_several_indices_of_one_unknown_size() -> None:
+    """IREE 3.13 imports none, as of cubic samples of any number of images."""
+
+    class Reads(torch.nn.Module):
+        def forward(self, x: Any, at: Any) -> Any:
+            batch = torch.arange(x.shape[0])[:, None]
+            grid = (at / 5).to(x.dtype)[:, :, None, None].expand(-1, -1, 1, 2)
+            samples = F.grid_sample(x[:, None], grid, "bicubic", align_corners=False)
+            return x[batch, :, at], x[:, at, at], samples
+
+    rows = torch.export.Dim("rows", max=64)
+    example = torch.randn(3, 6, 6), torch.randint(-6, 6, (3, 2))
+    fast = attnpass.torch.compile(Reads(), example, dynamic_shapes=({0: rows}, {0: rows}))
+    for count in (3, 1, 7):
+        x, at = torch.randn(count, 6, 6), torch.randint(-6, 6, (count, 2))
+        for ours, wanted in zip(fast(x, at), Reads()(x.double(), at), strict=True):
+            assert (ours - wanted).abs().max() < 1e-5
+
+
 def test_views_have_sizes_of_their_source() -> None:
     """Of another argument's sizes the IR does not say that they are this one's: nothing would be
     fused across the view, nor attention read through it."""
