@@ -151,8 +151,8 @@ class _Convolution:
 
     @property
     def is_of_frames(self) -> bool:
-        """Whether it is of video, reads several frames and is for a GPU."""
-        return len(self.kernel) == 3 and self.kernel[0] > 1 and not is_for_cpus(self.op)
+        """Whether it is of video, reads several pixels and is for a GPU."""
+        return len(self.kernel) == 3 and max(self.kernel) > 1 and not is_for_cpus(self.op)
 
     @property
     def shuffle(self) -> ir.Operation | None:
@@ -346,7 +346,7 @@ def _product(conv: _Convolution) -> ir.Value:
     build, sizes = conv.build, sizes_of(conv.image)
     channels, dims = sizes[1], len(conv.kernel)
     count = sizes_of(conv.weights)[0]
-    groups = [[0], list(range(1, dims + 2))]
+    groups, framed = [[0], list(range(1, dims + 2))], False
     fits = [
         isinstance(cells, int) and size == cells * kernel
         for size, cells, kernel in zip(sizes[2:], conv.result, conv.kernel, strict=True)
@@ -359,7 +359,7 @@ def _product(conv: _Convolution) -> ir.Value:
         order = [0, *range(2, 2 + 2 * dims, 2), 1, *range(3, 3 + 2 * dims, 2)]
         patches, weights = build.transpose(split, order), conv.weights
     elif conv.is_of_frames:
-        patches = _patches_of_frames(conv)
+        patches, framed = _patches_of_frames(conv), True
         weights = build.transpose(conv.weights, [0, 3, 4, 2, 1])
     else:
         image = _last_channels(conv)
@@ -367,7 +367,7 @@ def _product(conv: _Convolution) -> ir.Value:
         patches = image if whole else _patches(conv, compute_barrier(build, image), channels)
         weights = build.transpose(conv.weights, [0, *range(2, dims + 2), 1])
     lead = list(range(dims + 1))
-    cells = len(lead) - conv.is_of_frames
+    cells = len(lead) - framed
     depth = list(range(cells, len(sizes_of(patches))))
     rows = compute_barrier(build, build.collapse(patches, [list(range(cells)), depth]))
     weights = build.collapse(weights, groups)
@@ -472,15 +472,20 @@ def _patches_of_frames(conv: _Convolution) -> ir.Value:
         value = inner.extract(turned, [image, known, *pixel, channel])
         return inner.select(inner.compare("eq", place, known), value, number)
 
-    sizes = [batch, conv.result[0], *pixels, conv.kernel[0], channels]
-    images = build.computed(sizes, element_type(video), frame)
-    images = compute_barrier(build, build.collapse(images, [[0, 1], [2], [3], [4, 5]]))
+    images, groups = turned, [[0, 1], [2], [3], [4]]
+    if conv.kernel[0] > 1 or conv.steps[0] > 1 or early + late:
+        sizes = [batch, conv.result[0], *pixels, conv.kernel[0], channels]
+        images = build.computed(sizes, element_type(video), frame)
+        groups = [[0, 1], [2], [3], [4, 5]]
+    images = compute_barrier(build, build.collapse(images, groups))
     lines = [side[3:] for side in sides]
     if any(map(any, lines)) and number is not None:
         count, *_, depth = sizes_of(images)
         kind = build.tensor_type([count, *sizes_of(video)[3:], depth], element_type(video))
         low, high = ([0, *line, 0] for line in lines)
         images = compute_barrier(build, build.pad(images, kind, low, high, number))
+    if {*conv.kernel[1:], *conv.steps[1:]} == {1}:
+        return images
     flat = replace(
         conv,
         result=conv.result[1:],

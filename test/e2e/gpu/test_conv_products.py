@@ -43,6 +43,8 @@ CASES = {
     "video": Case((2, 5, 4, 6, 7), 8, (3, 3, 3), padding=1),
     "every second frame": Case((2, 3, 9, 8, 7), 8, (2, 3, 2), step=2, gap=2),
     "frames alone": Case((1, 4, 5, 3, 2), 8, (3, 1, 1)),
+    "patches of a video": Case((2, 3, 4, 4, 6), 8, (2, 2, 2), step=2),
+    "images of a video": Case((2, 3, 3, 6, 5), 8, (1, 3, 3)),
     "depthwise": Case((2, 8, 11, 7), 0, (5, 3), step=2, gap=1, padding=2),
 }
 
