@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
@@ -42,11 +42,12 @@ from ..passes import OpPass
 from . import windows
 
 _CONVOLUTIONS = ("linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw")
-# On CPUs alone.
+# Of video.
 _SOLID = "linalg.conv_3d_ncdhw_fcdhw"
 _GROUPED = "linalg.conv_2d_ngchw_gfchw"
 _WINDOWS = (*_CONVOLUTIONS, _GROUPED, windows.DEPTHWISE, *windows.POOLS)
-_NARROW = ("f16", "bf16")
+# Of images whose convolution is a product.
+_TYPES = ("f16", "bf16", "f32")
 # Of more taps a channel's sum is longer than a body should be.
 _MOST_TAPS = 64
 # Of a CPU's vectors; fewer channels than half are no product's columns, and less work (in
@@ -68,6 +69,9 @@ class ConvProducts(OpPass):
     depthwise convolution, and on CUDA of a pool, each result is made of its few taps in one
     elementwise loop (`windows.py`), which reads the image where it lies, without a padded copy; of
     sizes that are unknown, channels last.
+
+    On GPUs the frames that a frame of video is made of are channels of one image, whose kernel has
+    two dims then: a copy for each such frame, where patches are one for each tap.
 
     On CUDA, of 16 bits: IREE 3.13 multiplies them at 58 TFLOPS, a tenth of an H200's (3 x 3 of
     640 channels, 2 x 64 x 64: 1.04 ms), reads channels of depthwise ones one by one (31 taps, 8 x
@@ -130,6 +134,7 @@ class _Convolution:
 
     op: ir.Operation
     build: Builder
+    result: tuple[Size, ...]
     kernel: tuple[int, ...]
     steps: tuple[int, ...]
     gaps: tuple[int, ...]
@@ -145,8 +150,9 @@ class _Convolution:
         return self.op.operands[1]
 
     @property
-    def result(self) -> tuple[Size, ...]:
-        return sizes_of(self.op.results[0])[2:]
+    def is_of_frames(self) -> bool:
+        """Whether it is of video, reads several pixels and is for a GPU."""
+        return len(self.kernel) == 3 and max(self.kernel) > 1 and not is_for_cpus(self.op)
 
     @property
     def shuffle(self) -> ir.Operation | None:
@@ -173,7 +179,7 @@ def _read(op: ir.Operation) -> _Convolution | None:
     """The convolution with sums in f32 of an image that becomes a product here; None for others."""
     image, weights, start = op.operands
     kinds = [element_type_name(value) for value in (image, weights, start)]
-    if kinds[0] not in _types(op) or kinds[1:] != [kinds[0], "f32"]:
+    if kinds[0] not in _TYPES or kinds[1:] != [kinds[0], "f32"]:
         return None
     batch_and_pixels = ranked_shape(start)
     shapes = [ranked_shape(image)[1:2], ranked_shape(weights)]
@@ -190,13 +196,9 @@ def _read(op: ir.Operation) -> _Convolution | None:
         tuple(ir.DenseIntElementsAttr(op.attributes[name])) for name in ("strides", "dilations")
     )
     build, last = Builder(op), windows.rounding_behind(op) or op
-    found = _Convolution(op, build, kernel, steps, gaps, bias, last)
+    result = tuple(sizes_of(op.results[0])[2:])
+    found = _Convolution(op, build, result, kernel, steps, gaps, bias, last)
     return found if not is_for_cpus(op) or _pays_on_cpu(found) else None
-
-
-def _types(op: ir.Operation) -> tuple[str, ...]:
-    """Element types of images whose convolution is a product."""
-    return () if op.name == _SOLID and not is_for_cpus(op) else (*_NARROW, "f32")
 
 
 def _pays_on_cpu(conv: _Convolution) -> bool:
@@ -238,7 +240,7 @@ def _patch_bytes(conv: _Convolution) -> int:
 def _has_types(op: ir.Operation) -> bool:
     """Whether an op sums up in f32 what is of one of the types that products are for."""
     kinds = [element_type_name(value) for value in op.operands]
-    return kinds in [[kind, kind, "f32"] for kind in _types(op)]
+    return kinds in [[kind, kind, "f32"] for kind in _TYPES]
 
 
 def _stored(op: ir.Operation) -> str:
@@ -344,7 +346,7 @@ def _product(conv: _Convolution) -> ir.Value:
     build, sizes = conv.build, sizes_of(conv.image)
     channels, dims = sizes[1], len(conv.kernel)
     count = sizes_of(conv.weights)[0]
-    groups = [[0], list(range(1, dims + 2))]
+    groups, framed = [[0], list(range(1, dims + 2))], False
     fits = [
         isinstance(cells, int) and size == cells * kernel
         for size, cells, kernel in zip(sizes[2:], conv.result, conv.kernel, strict=True)
@@ -356,14 +358,18 @@ def _product(conv: _Convolution) -> ir.Value:
         split = build.split_dims(conv.image, parts)
         order = [0, *range(2, 2 + 2 * dims, 2), 1, *range(3, 3 + 2 * dims, 2)]
         patches, weights = build.transpose(split, order), conv.weights
+    elif conv.is_of_frames:
+        patches, framed = _patches_of_frames(conv), True
+        weights = build.transpose(conv.weights, [0, 3, 4, 2, 1])
     else:
         image = _last_channels(conv)
         whole = {*conv.kernel, *conv.steps} == {1}
         patches = image if whole else _patches(conv, compute_barrier(build, image), channels)
         weights = build.transpose(conv.weights, [0, *range(2, dims + 2), 1])
     lead = list(range(dims + 1))
-    depth = list(range(dims + 1, len(sizes_of(patches))))
-    rows = compute_barrier(build, build.collapse(patches, [lead, depth]))
+    cells = len(lead) - framed
+    depth = list(range(cells, len(sizes_of(patches))))
+    rows = compute_barrier(build, build.collapse(patches, [list(range(cells)), depth]))
     weights = build.collapse(weights, groups)
     if conv.shuffle is not None:
         # What is shuffled is a product of its own: of weights by index `attn-split-products` would
@@ -443,6 +449,51 @@ def _patches(conv: _Convolution, image: ir.Value, channels: Size) -> ir.Value:
         return inner.extract(image, [loops[0], *pixel[:-1], place])
 
     return build.computed(made, element_type(image), body)
+
+
+def _patches_of_frames(conv: _Convolution) -> ir.Value:
+    """(b t, y, x, i, j (k c)): of each frame of the result those that it is made of are channels
+    of one image, which is put in memory; what pads frames by lines does so behind that."""
+    build, video = conv.build, conv.image
+    padded = padded_by_number(video)
+    inner, sides, number = padded or (video, ([0] * 5, [0] * 5), None)
+    turned = compute_barrier(build, build.transpose(inner, [0, 2, 3, 4, 1]))
+    batch, frames, *pixels, channels = sizes_of(turned)
+    early, late = (side[2] for side in sides)
+
+    def frame(inner: Builder, _: Sequence[ir.Value]) -> ir.Value:
+        image, at, *pixel, tap, channel = map(inner.loop_index, range(6))
+        place = inner.multiply_add(tap, conv.gaps[0], -early)
+        place = inner.multiply_add(at, conv.steps[0], place)
+        if number is None or not early + late:
+            return inner.extract(turned, [image, place, *pixel, channel])
+        known = inner.apply("arith.maxsi", place, inner.constant_index(0))
+        known = inner.apply("arith.minsi", known, inner.constant_index(static_size(frames) - 1))
+        value = inner.extract(turned, [image, known, *pixel, channel])
+        return inner.select(inner.compare("eq", place, known), value, number)
+
+    images, groups = turned, [[0, 1], [2], [3], [4]]
+    if conv.kernel[0] > 1 or conv.steps[0] > 1 or early + late:
+        sizes = [batch, conv.result[0], *pixels, conv.kernel[0], channels]
+        images = build.computed(sizes, element_type(video), frame)
+        groups = [[0, 1], [2], [3], [4, 5]]
+    images = compute_barrier(build, build.collapse(images, groups))
+    lines = [side[3:] for side in sides]
+    if any(map(any, lines)) and number is not None:
+        count, *_, depth = sizes_of(images)
+        kind = build.tensor_type([count, *sizes_of(video)[3:], depth], element_type(video))
+        low, high = ([0, *line, 0] for line in lines)
+        images = compute_barrier(build, build.pad(images, kind, low, high, number))
+    if {*conv.kernel[1:], *conv.steps[1:]} == {1}:
+        return images
+    flat = replace(
+        conv,
+        result=conv.result[1:],
+        kernel=conv.kernel[1:],
+        steps=conv.steps[1:],
+        gaps=conv.gaps[1:],
+    )
+    return _patches(flat, images, sizes_of(images)[-1])
 
 
 def _pixel(conv: _Convolution, inner: Builder, loops: Sequence[ir.Value]) -> list[ir.Value]:

@@ -31,7 +31,7 @@ from ..ir import (
     sizes_of,
 )
 from ..ir.contractions import is_contraction
-from ..ir.expressions import Index, Leaf, Number, ScalarStep
+from ..ir.expressions import Index, Leaf, Number, ScalarStep, leaves_of
 from ..ir.limits import LOG2_E, LOG2E_OVERFLOWS_IN_SUMS, ROW_FACTORS_IN_F16
 from ..ir.views import WHOLE, below_views
 from ..layout.axes import Axes, Dims
@@ -399,20 +399,39 @@ def _mask(
     masked = _axes_of_mask(written)
     dims = tuple(dim for dim in everything if masked.intersection(dim))
     flat = tuple((axis,) for dim in dims for axis in dim)
+    given = list(_given(mask))
+    if _is_choice(mask) and any(True for what in given for _ in leaves_of(what)):
+        # A byte for each element of what is put in memory.
+        kind = ir.IntegerType.get_signless(1, build.anchor.context)
+        value = _computed(build, written, given, flat, (), lambda body, _: _seen(body, mask), kind)
+        return _arranged(build, written.axes, value, flat, dims), dims
     query = element_type(written.query.value)
     # Rounded to what the operands are of, it needs no more.
-    rounded = isinstance(mask, Sum) and mask.kind == str(query)
-    kind = query if rounded else ir.F32Type.get(build.anchor.context)
+    kind = query if _rounded_to(mask, str(query)) else ir.F32Type.get(build.anchor.context)
     value = _computed(
         build,
         written,
-        list(_given(mask)),
+        given,
         flat,
         (),
         lambda body, _: body.build.cast_float(_added(body, mask), kind),
         kind,
     )
     return _arranged(build, written.axes, value, flat, dims), dims
+
+
+def _is_choice(mask: MaskTerm) -> bool:
+    """Whether a mask hides keys wholly, or leaves their scores as they are."""
+    if not isinstance(mask, Shown) or mask.hidden != -math.inf:
+        return False
+    return mask.mask is None or _is_choice(mask.mask)
+
+
+def _rounded_to(mask: MaskTerm, kind: str) -> bool:
+    """Whether a mask has numbers of a type of floats alone."""
+    if isinstance(mask, Shown) and mask.hidden == -math.inf and mask.mask is not None:
+        return _rounded_to(mask.mask, kind)
+    return isinstance(mask, Sum) and mask.kind == kind
 
 
 def _as_it_is(elements: AxisReader, mask: MaskTerm) -> Leaf | None:
@@ -513,6 +532,16 @@ class _Body:
             place = self.build.loop_index(self.loop[axis])
             total = self.build.addi(above, place)
         return total
+
+
+def _seen(body: _Body, mask: MaskTerm) -> ir.Value:
+    """Whether a key is seen under a mask that is a choice."""
+    assert isinstance(mask, Shown)
+    build, where = body.build, body.value(mask.where)
+    i1 = ir.IntegerType.get_signless(1, build.anchor.context)
+    yes, no = (build.constant_number(number, i1) for number in (1, 0))
+    inner = yes if mask.mask is None else _seen(body, mask.mask)
+    return build.select(where, *((inner, no) if mask.holds else (no, inner)))
 
 
 def _added(body: _Body, mask: MaskTerm) -> ir.Value:

@@ -13,12 +13,24 @@ from ..ir import body_names, defining_op, element_type, has_one_use, maps, ranke
 from ..ir.bodies import predicate
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
+from ..ir.limits import HIDES_BESIDE_SEEN
 from ..layout.axes import Axes, Dims, result_of
 from .elements import AxisReader, Expression, without_casts
 from .products import Product, axes_of, read_product
 from .readers import Made, made_of
 from .reductions import IS_EQUAL, all_hidden, is_largest, is_sum, summed, unshifted
-from .scores import NotRaised, Scores, Shown, addable, given_of, read_scores, times, without_term
+from .scores import (
+    Condition,
+    NotRaised,
+    Scores,
+    Shown,
+    addable,
+    given_of,
+    read_scores,
+    times,
+    without_term,
+    zeroed,
+)
 from .sinks import (
     Behind,
     Part,
@@ -124,9 +136,9 @@ def _with_weights(
         scores, scored = joined.scores, joined.scored
     if sink is not None and scores.shifted:
         raise NotRaised("the scores of a row are all shifted, and the sink beside them is not")
-    scores = times(addable(scores), powers.factor)
-    for where in powers.shown:
-        scores = replace(scores, mask=Shown(where, True, scores.mask, -math.inf))
+    scores = times(addable(zeroed(scores, powers.zeroed, elements)), powers.factor)
+    for where, holds in powers.shown:
+        scores = replace(scores, mask=Shown(where, holds, scores.mask, -math.inf))
     first = _product_of(elements, scored)
     made = made_of(scored.value, last)
     _check_made(made, sink, powers.shown)
@@ -147,11 +159,11 @@ def _with_weights(
     return replace(written, sink=sink, beside=beside)
 
 
-def _check_made(made: Made, sink: Sink | None, shown: Iterable[Expression]) -> None:
+def _check_made(made: Made, sink: Sink | None, shown: Iterable[Condition]) -> None:
     """NotRaised where what is `made` of the scores is read beside the attention."""
     if sink is not None and any(leaf.value in made for leaf in leaves_of(sink.score)):
         raise NotRaised("it has a sink that is made of its scores")
-    if any(leaf.value in made for where in shown for leaf in leaves_of(where)):
+    if any(leaf.value in made for where, _ in shown for leaf in leaves_of(where)):
         raise NotRaised("what hides keys is made of the scores")
     if made.others:
         raise NotRaised(
@@ -336,11 +348,12 @@ def _before_cast(elements: AxisReader, leaf: Leaf) -> Leaf:
 class _Powers:
     """Weights that are exp(factor * exponent), 0 where not all conditions of `shown` hold,
     divided by their sum over the keys and what stands `beside` it; `name` is the op of the powers.
-    """
+    Keys that conditions of `zeroed` hide in the exponent have the weight 0 in all rows."""
 
     exponent: Expression
     factor: float = 1.0
-    shown: tuple[Expression, ...] = ()
+    shown: tuple[Condition, ...] = ()
+    zeroed: tuple[Condition, ...] = ()
     beside: Expression | None = None
     name: str = "math.exp"
 
@@ -356,10 +369,11 @@ def _exponent(elements: AxisReader, weights: Expression, keys: frozenset[int]) -
         if set(elements.axes.now(along)) != keys:
             raise NotRaised("its softmax is not over the keys")
         exponent = elements.element(op.operands[0], expression.places)
+        outside, zeros = _counted(elements, outside, exponent)
         if outside or largest is not None:
             raise NotRaised("a condition makes some weights 0 that their sum counts")
         _refuse_other_rows(elements, blind, exponent, keys)
-        return _Powers(exponent)
+        return _Powers(exponent, zeroed=zeros)
     if not isinstance(expression, ScalarStep):
         raise NotRaised("the weights are no quotient of exponentials")
     numerator, total = _quotient(expression)
@@ -384,12 +398,13 @@ def _exponent(elements: AxisReader, weights: Expression, keys: frozenset[int]) -
     _refuse_other_rows(elements, blind, exponent, keys)
     if largest is not None and not _hides_rows(elements, largest, exponent, keys):
         raise NotRaised("a condition makes the weights of some rows 0")
-    hidden = _hiding(without_casts(exponent))
+    outside, zeros = _counted(elements, outside, exponent)
+    hidden = _hiding(exponent)
     seen, known = [*outside, *inside, *hidden], [*counted, *hidden]
     if not (_among(elements, seen, known) and _among(elements, known, seen)):
         raise NotRaised("a condition makes some weights 0 that their sum counts")
-    rest = [where for where in counted if not _among(elements, [where], hidden)]
-    return _Powers(exponent, _POWERS[numerator.name], tuple(rest), beside, numerator.name)
+    rest = tuple(one for one in counted if not _among(elements, [one], hidden))
+    return _Powers(exponent, _POWERS[numerator.name], rest, zeros, beside, numerator.name)
 
 
 def _unguarded(elements: AxisReader, expression: Expression) -> Expression:
@@ -467,31 +482,52 @@ def _added(expression: Expression) -> Iterator[Expression]:
             yield from _added(without_casts(given))
 
 
-def _shown(expression: Expression) -> tuple[list[Expression], Expression]:
+def _shown(expression: Expression) -> tuple[list[Condition], Expression]:
     """(conditions, x) where the expression is x, or 0 where a condition does not hold."""
-    conditions: list[Expression] = []
-    while isinstance(expression, ScalarStep) and expression.name == "arith.select":
-        where, then, other = expression.inputs
-        if not isinstance(other, Number) or other.number != 0:
-            break
-        conditions.append(where)
-        expression = without_casts(then)
+    conditions: list[Condition] = []
+    while (chosen := _chosen(expression)) is not None and chosen[2] == 0:
+        conditions.append(chosen[0])
+        expression = without_casts(chosen[1])
     return conditions, expression
 
 
-def _hiding(exponent: Expression) -> list[Expression]:
-    """Conditions that, where they do not hold, make the exponent so low that its power is 0."""
+def _chosen(expression: Expression) -> tuple[Condition, Expression, float] | None:
+    """(condition, x, number) where the expression is x, or the number where it does not hold."""
+    if not isinstance(expression, ScalarStep) or expression.name != "arith.select":
+        return None
+    where, *sides = expression.inputs
+    for holds, (shown, hidden) in ((True, sides), (False, sides[::-1])):
+        if isinstance(hidden, Number):
+            return (where, holds), shown, hidden.number
+    return None
+
+
+def _hiding(exponent: Expression, least: float = -math.inf) -> list[Condition]:
+    """Conditions that, where they do not hold, make the exponent so low that its power is 0: as low
+    as `least`."""
+    exponent = without_casts(exponent)
     while isinstance(exponent, ScalarStep) and exponent.name == "arith.subf":
         exponent = without_casts(exponent.inputs[0])
-    if not isinstance(exponent, ScalarStep) or exponent.name != "arith.select":
-        return []
-    where, _, other = exponent.inputs
-    return [where] if isinstance(other, Number) and other.number == -math.inf else []
+    chosen = _chosen(exponent)
+    return [chosen[0]] if chosen is not None and chosen[2] <= least else []
 
 
-def _among(elements: AxisReader, some: Sequence[Expression], others: Sequence[Expression]) -> bool:
+def _counted(
+    elements: AxisReader, outside: Sequence[Condition], exponent: Expression
+) -> tuple[list[Condition], tuple[Condition, ...]]:
+    """The conditions that make weights 0, and those of them that hide the same keys in the
+    exponent: their sum counts these keys in rows that see no other, which are 0."""
+    hidden = _hiding(exponent, HIDES_BESIDE_SEEN)
+    zeros = tuple(one for one in outside if _among(elements, [one], hidden))
+    return [one for one in outside if one not in zeros], zeros
+
+
+def _among(elements: AxisReader, some: Sequence[Condition], others: Sequence[Condition]) -> bool:
     """Whether each of `some` is one of `others`."""
-    return all(any(elements.same(one, other) for other in others) for one in some)
+    return all(
+        any(elements.same(one, other) and holds == as_there for other, as_there in others)
+        for one, holds in some
+    )
 
 
 def _quotient(step: ScalarStep) -> tuple[Expression, Expression]:

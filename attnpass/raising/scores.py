@@ -13,7 +13,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir import defining_op, element_type
+from iree.compiler import ir
+
+from ..analysis.constants import constant
+from ..ir import (
+    body_names,
+    defining_op,
+    element_type,
+    is_elementwise,
+    known_attribute,
+    yielded,
+)
 from ..ir.contractions import is_contraction
 from ..ir.expressions import Leaf, Number, ScalarStep, leaves_of
 from ..ir.limits import (
@@ -25,6 +35,7 @@ from ..ir.limits import (
     LOG2E_OVERFLOWS_IN_SUMS,
     LOWEST,
 )
+from ..ir.views import SLICE, WHOLE, below_views
 from .elements import CASTS, AxisReader, Expression, nearest, without_casts
 from .readers import made_of
 from .reductions import is_maximum
@@ -34,6 +45,7 @@ _LARGE = 1e3
 _NOT_MAXIMUM = (
     "what is subtracted from the scores is made of them, and is not their maximum over the keys"
 )
+_ROUNDS = [[name] for name in CASTS]
 _FUNCTIONS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.tanh")
 
 
@@ -75,6 +87,8 @@ class Hiding:
 
 
 MaskTerm = Given | Sum | Shown | Hiding
+# Where keys are seen: where something holds, or where it does not.
+Condition = tuple[Expression, bool]
 
 
 @dataclass(frozen=True)
@@ -315,6 +329,19 @@ def _taken(
 # What attention adds.
 
 
+def zeroed(scores: Scores, conditions: Sequence[Condition], elements: AxisReader) -> Scores:
+    """The scores of which keys that `conditions` hide have no weight in any row."""
+    mask = scores.mask
+    while (
+        isinstance(mask, Sum) and len(mask.terms) == 1 and not isinstance(mask.terms[0][1], Given)
+    ):
+        mask = mask.terms[0][1]
+    for where, holds in conditions:
+        if isinstance(mask, Shown) and mask.holds == holds and elements.same(mask.where, where):
+            return replace(scores, mask=replace(mask, hidden=-math.inf))
+    return scores
+
+
 def addable(scores: Scores) -> Scores:
     """The scores with a mask that attention can add; NotRaised where rows that see no key would
     be other than they are."""
@@ -336,12 +363,14 @@ def _addable(mask: MaskTerm) -> MaskTerm:
         raise NotRaised(f"a condition puts {weak[0]:g} in the place of scores, which hides no key")
     if not any(True for _ in given_of(mask)):
         return _mapped(mask, _low_enough)
-    if not numbers and all(map(_is_of_products, given_of(mask))):
+    if all(map(_is_of_products, given_of(mask))) and not _conditions_below(mask):
         # Scores of their own, as of relative positions, which hide no key.
-        return mask
+        return _mapped(mask, _low_enough)
     start = max(ABSORBS_BY_TYPE[kind] for kind in _kinds(mask))
     if start == ABSORBS_BY_TYPE["f32"] and not any(number > ABSORBS for number in numbers):
-        return mask
+        chosen = _as_choice(mask)
+        wholly = chosen and all(one.hidden == -math.inf for one in _conditions(chosen))
+        return chosen if chosen is not None and wholly else mask
     if _rounded_within(mask) or _scaled_within(mask):
         raise NotRaised(
             "something is added to scores that are masked in fewer bits, or scaled: rows that see "
@@ -364,14 +393,36 @@ def given_of(mask: MaskTerm) -> Iterator[Expression]:
         yield from given_of(inner)
 
 
+def _conditions_below(mask: MaskTerm) -> bool:
+    """Whether something is added to scores that are hidden."""
+    while isinstance(mask, Shown) and mask.mask is not None:
+        mask = mask.mask
+    return not isinstance(mask, Shown) and any(True for _ in _conditions(mask))
+
+
 def _is_of_products(expression: Expression) -> bool:
     """Whether a number is computed of products' results and constants alone, without a choice."""
     if isinstance(expression, Leaf):
-        op = defining_op(expression.value)
-        return op is not None and is_contraction(op)
+        return _holds_products(expression.value)
     if isinstance(expression, ScalarStep):
         return expression.name != "arith.select" and all(map(_is_of_products, expression.inputs))
     return isinstance(expression, Number)
+
+
+def _holds_products(value: ir.Value) -> bool:
+    """Whether a tensor has elements of a product's result alone, in any places, and zeros between
+    them, as relative positions that are moved to their rows by a pad and reshapes."""
+    op = defining_op(below_views(value, (*WHOLE, SLICE)))
+    if op is None:
+        return False
+    if is_contraction(op):
+        return True
+    if op.name == "tensor.pad":
+        filler = defining_op(yielded(op), "arith.constant")
+        is_zero = filler is not None and constant(known_attribute(filler, "value")) == 0
+        return is_zero and _holds_products(op.operands[0])
+    rounds = is_elementwise(op) and len(op.operands) == 2 and body_names(op)[:-1] in _ROUNDS
+    return rounds and _holds_products(op.operands[0])
 
 
 def _conditions(mask: MaskTerm) -> Iterator[Shown]:
@@ -416,12 +467,18 @@ def _inside(mask: MaskTerm) -> Sequence[MaskTerm]:
 
 def _hiding(mask: MaskTerm, start: float) -> MaskTerm:
     """The mask with numbers that hide keys in f32, too, constants at once."""
-    if isinstance(mask, Sum) and len(mask.terms) == 1:
-        ((factor, term),) = mask.terms
-        chosen = _choice(term.what) if isinstance(term, Given) and factor == 1 else None
-        if chosen is not None:
-            return _mapped(chosen, lambda number: lowered(nearest(number, mask.kind), start))
+    chosen = _as_choice(mask)
+    if chosen is not None and isinstance(mask, Sum):
+        return _mapped(chosen, lambda number: lowered(nearest(number, mask.kind), start))
     return Hiding(mask, start)
+
+
+def _as_choice(mask: MaskTerm) -> Shown | None:
+    """A mask that is one sum with 0 or with numbers, as a condition chooses."""
+    if not isinstance(mask, Sum) or len(mask.terms) != 1:
+        return None
+    ((factor, term),) = mask.terms
+    return _choice(term.what) if isinstance(term, Given) and factor == 1 else None
 
 
 def _choice(expression: Expression) -> Shown | None:

@@ -1,11 +1,12 @@
 // Convolutions of 16 bits are products of patches with weights (n, k), channels last; one of patches
-// that do not overlap needs no copy but another order, one of single pixels none. Depthwise ones and
-// pools add up their taps where the image lies. Groups have products of their own. What starts from another tensor is left, and
-// CPUs.
+// that do not overlap needs no copy but another order, one of single pixels none. Of video the frames
+// that make one are channels of an image, and what pads these stands behind. Depthwise ones and pools
+// add up their taps where the image lies. Groups have products of their own. What starts from another
+// tensor is left, and CPUs.
 
 // RUN: attn-opt %s --attn-conv-products --split-input-file --report=%t.json | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.json
-// WHY-COUNT-3: is a product of patches with its weights
+// WHY-COUNT-4: is a product of patches with its weights
 // WHY: makes each element of its 3 taps
 // WHY: adds up its 3 taps, channels last
 // WHY: makes each element of its 9 taps
@@ -67,6 +68,29 @@ func.func @one_pixel(%image: tensor<2x8x5xf16>, %w: tensor<16x8x1xf16>) -> tenso
   %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
   %r = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%image, %w : tensor<2x8x5xf16>, tensor<16x8x1xf16>) outs(%s : tensor<2x16x5xf32>) -> tensor<2x16x5xf32>
   return %r : tensor<2x16x5xf32>
+}
+
+// CHECK-LABEL: func.func @video(
+// CHECK: %[[LAST:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<1x3x4x6x8xf16>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x3x4x6x3x8xf16>)
+// CHECK: tensor.extract %[[LAST]]
+// CHECK: %[[IMAGES:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<3x4x6x24xf16>
+// CHECK: tensor.pad %[[IMAGES]] low[0, 1, 1, 0] high[0, 1, 1, 0]
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<3x4x6x3x72xf16>)
+// CHECK: linalg.generic {{.*}}"reduction"]} ins(%{{.*}}, %{{.*}} : tensor<72x216xf16>, tensor<16x216xf16>)
+// CHECK: linalg.transpose {{.*}} permutation = [0, 4, 1, 2, 3]
+// CHECK-NOT: linalg.conv
+func.func @video(%image: tensor<1x8x3x4x6xf16>, %w: tensor<16x8x3x3x3xf16>) -> tensor<1x16x3x4x6xf32> {
+  %side = arith.constant 0.0 : f16
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %image low[0, 0, 2, 1, 1] high[0, 0, 0, 1, 1] {
+  ^bb0(%a: index, %b: index, %t: index, %c: index, %d: index):
+    tensor.yield %side : f16
+  } : tensor<1x8x3x4x6xf16> to tensor<1x8x5x6x8xf16>
+  %e = tensor.empty() : tensor<1x16x3x4x6xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16x3x4x6xf32>) -> tensor<1x16x3x4x6xf32>
+  %r = linalg.conv_3d_ncdhw_fcdhw {dilations = dense<1> : vector<3xi64>, strides = dense<1> : vector<3xi64>} ins(%p, %w : tensor<1x8x5x6x8xf16>, tensor<16x8x3x3x3xf16>) outs(%s : tensor<1x16x3x4x6xf32>) -> tensor<1x16x3x4x6xf32>
+  return %r : tensor<1x16x3x4x6xf32>
 }
 
 // CHECK-LABEL: func.func @depthwise(

@@ -170,3 +170,33 @@ func.func @distance(%q: tensor<2x6x8xf32>, %k: tensor<2x8x6xf32>, %v: tensor<2x6
   %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x6xf32>, tensor<2x6x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
   return %r : tensor<2x6x8xf32>
 }
+
+// -----
+
+// A mask that hides keys wholly, or leaves them, is one of truth values: a byte an element.
+
+#all = affine_map<(h, m, k) -> (h, m, k)>
+
+// CHECK-LABEL: func.func @wholly(
+// CHECK: %[[MADE:.+]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x6x5xi1>)
+// CHECK: %[[STORED:.+]] = iree_tensor_ext.compute_barrier.start %[[MADE]] : tensor<2x6x5xi1>
+// CHECK: iree_linalg_ext.attention {{.*}} ins({{.*}}, %[[STORED]] :
+func.func @wholly(%q: tensor<2x6x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %gate: tensor<2x6x5xf32>) -> tensor<2x6x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %lowest = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x6x8xf32>, tensor<2x8x5xf32>) outs(%s0 : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %x = linalg.generic {indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %gate : tensor<2x6x5xf32>, tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) {
+  ^bb0(%a: f32, %g: f32, %o: f32):
+    %hide = arith.cmpf ogt, %g, %zero : f32
+    %m = arith.select %hide, %lowest, %zero : f32
+    %y = arith.addf %a, %m : f32
+    linalg.yield %y : f32
+  } -> tensor<2x6x5xf32>
+  %w = linalg.softmax dimension(2) ins(%x : tensor<2x6x5xf32>) outs(%e : tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  %eo = tensor.empty() : tensor<2x6x8xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  %r = linalg.batch_matmul ins(%w, %v : tensor<2x6x5xf32>, tensor<2x5x8xf32>) outs(%o0 : tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+  return %r : tensor<2x6x8xf32>
+}

@@ -56,6 +56,7 @@ COMPOSED = (
     *("aten.stft.default", "aten.stft.center", "aten.istft.default"),
     *("aten.binary_cross_entropy_with_logits.default", "aten.kl_div.default"),
     "aten.cdist.default",
+    *(f"aten.{kind}_cell.default" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     # Its factors between degrees and radians have six digits.
     *("aten.deg2rad.default", "aten.rad2deg.default"),
     # Its code for it is the logarithm of what is 0 below -90.

@@ -48,7 +48,18 @@ class Picks(torch.nn.Module):
             ),
             F.binary_cross_entropy_with_logits(x, shares, pos_weight=weight),
             F.kl_div(x, F.relu(shares - 0.5), reduction="batchmean"),
+            *_cells(x, x[:, :3]),
         )
+
+
+def _cells(x, state):
+    """Recurrent cells, whose weights are `x` and `state`."""
+    by_gates = [[one.repeat(gates, 1) for one in (x, state)] for gates in (4, 3)]
+    return (
+        *torch.lstm_cell(x, (state, 2 * state), *by_gates[0]),
+        *(torch.gru_cell(x, state, *by_gates[1]), torch.rnn_tanh_cell(x, state, x, state)),
+        torch.rnn_relu_cell(x, state, x, state),
+    )
 
 
 class Bits(torch.nn.Module):

@@ -40,6 +40,11 @@ CASES = {
     "a rest": Case((2, 3, 9, 12), 8, (4, 4), step=4),
     "steps and gaps": Case((2, 5, 9, 11), 8, (3, 2), step=2, gap=2, padding=1),
     "a row": Case((1, 16, 20), 8, (3,), padding=1),
+    "video": Case((2, 5, 4, 6, 7), 8, (3, 3, 3), padding=1),
+    "every second frame": Case((2, 3, 9, 8, 7), 8, (2, 3, 2), step=2, gap=2),
+    "frames alone": Case((1, 4, 5, 3, 2), 8, (3, 1, 1)),
+    "patches of a video": Case((2, 3, 4, 4, 6), 8, (2, 2, 2), step=2),
+    "images of a video": Case((2, 3, 3, 6, 5), 8, (1, 3, 3)),
     "depthwise": Case((2, 8, 11, 7), 0, (5, 3), step=2, gap=1, padding=2),
 }
 
@@ -53,7 +58,7 @@ def _program(case: Case, result: tuple[int, ...]) -> str:
     channels = case.channels or case.image[1]
     weights = (channels, *(() if depthwise else case.image[1:2]), *case.kernel)
     padded = (*case.image[:2], *(size + 2 * case.padding for size in case.image[2:]))
-    name = {1: "conv_1d_ncw_fcw", 2: "conv_2d_nchw_fchw"}[dims]
+    name = ("conv_1d_ncw_fcw", "conv_2d_nchw_fchw", "conv_3d_ncdhw_fcdhw")[dims - 1]
     name = "depthwise_conv_2d_nchw_chw" if depthwise else name
     image, w, wide, narrow, whole = (
         f"tensor<{_shape(sizes, kind)}>"

@@ -148,3 +148,24 @@ def test_rows_whose_weights_are_made_zero() -> None:
             weights /= weights.sum(-1, keepdims=True)
         weights[:, rows] = 0
         assert rel_error(got, weights @ value) < TOLERANCES["f32"], name
+
+
+def test_weights_of_hidden_keys_are_made_zero() -> None:
+    """By the condition that hides them, in the rows that see no key, too, and by another."""
+    file = Path(__file__).parents[2] / "raise" / "zeroed-weights.mlir"
+    report = Report()
+    vmfb = compile_text(file.read_text(), mode="cost", report=report)
+    assert len(report.attentions) == 1, report.records
+    rng = np.random.default_rng(3)
+    shapes = ((2, 6, 8), (2, 8, 6), (2, 6, 8), (2, 8, 6))
+    given = [(rng.standard_normal(shape) / 2).astype(np.float16) for shape in shapes]
+    query, key, value, places = (array.astype(np.float64) for array in given)
+    moved = np.pad(query @ places, ((0, 0), (0, 0), (1, 0))).reshape(2, 7, 6)[:, 1:]
+    hide, more = np.arange(6) > 3, np.arange(6) % 2 == 0
+    for name, hidden in (("hidden", hide), ("hidden", np.ones(6, bool)), ("other", hide)):
+        scores = np.where(hidden, -1e4, query @ key + moved)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        weights[..., hidden if name == "hidden" else more] = 0
+        got = run_module(vmfb, [*given, hidden, more], name)
+        assert np.linalg.norm(got - weights @ value) < 2e-3 * np.linalg.norm(value), name
