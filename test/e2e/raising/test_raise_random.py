@@ -56,7 +56,7 @@ def check(seed: int) -> bool:
     return changed
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=-(-settings().max_examples // 2))
 @given(seed=st.integers(0, 2**32))
 def test_meaning_is_kept(seed: int) -> None:
     check(seed)
