@@ -444,7 +444,8 @@ def test_cell(name: str, cell: str) -> None:
         text, record = rewritten(text_of(case, cell))
         results = meaning(text, given)
     for result, right in zip(results, wanted, strict=True):
-        assert rel_error(result, right) <= (2e-2 if cell == "bf16" else 1e-5)
+        rounds = cell == "bf16" and is_compiled(name, cell)
+        assert rel_error(result, right) <= (2e-2 if rounds else 1e-5)
     decided = [operand.decision for operand in record.operands if operand.operand == "value"]
     assert decided == [case.decision_with_users if cell == "users" else case.decision], record
     assert record.shapes["value"] == [4, None if cell == "dynamic" else KEYS, 16]
