@@ -26,7 +26,7 @@ from attnpass.report.records import Report, report_from_dict
 
 slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
-    "same", derandomize=True, max_examples=50, deadline=None, suppress_health_check=slow
+    "same", derandomize=True, max_examples=30, deadline=None, suppress_health_check=slow
 )
 settings.load_profile("same")
 

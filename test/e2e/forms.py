@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -265,13 +265,22 @@ def product(families: Mapping[str, tuple[int, int, int, int]]) -> list[Form]:
     return list({form.name: form for form in forms}.values())
 
 
-def pairwise(families: Mapping[str, tuple[int, int, int, int]], seed: int = 0) -> list[Form]:
-    """Forms in which any two values of two factors meet, few of them."""
+# Factors of which no code reads two at once: a mask's type, and where it stands in what loops.
+APART = {("layout", "mask"), ("mask", "family")}
+
+
+def pairwise(
+    families: Mapping[str, tuple[int, int, int, int]],
+    seed: int = 0,
+    apart: Collection[tuple[str, str]] = (),
+) -> list[Form]:
+    """Forms in which any two values of two factors that are not `apart` meet, few of them."""
     values, draw = factors(families), random.Random(seed)
     names = list(values)
     missing = {
         ((a, x), (b, y))
         for a, b in itertools.combinations(names, 2)
+        if (a, b) not in apart
         for x in values[a]
         for y in values[b]
     }

@@ -152,6 +152,27 @@ def in_turns(cases: Iterable[Case], way: int, ways: int) -> list[Case]:
     return [*cases] if ALL_RUN else [*cases][way::ways]
 
 
+def in_each_way(cases: Iterable[tuple[Any, ...]], ways: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The cases with a way behind each, in turns, so that each way is that of some case; with
+    ATTNPASS_EXAMPLES with all ways."""
+    every = [*cases]
+    count = max(len(every), len(ways))
+    turns = {(turn % len(every), turn % len(ways)) for turn in range(count)}
+    return [
+        (*case, way)
+        for number, case in enumerate(every)
+        for place, way in enumerate(ways)
+        if ALL_RUN or (number, place) in turns
+    ]
+
+
+def at_levels(
+    cases: Iterable[tuple[Any, ...]], levels: Sequence[str] = ("O0", "O2", "O3")
+) -> list[tuple[Any, ...]]:
+    """The cases with a level behind each, as `in_each_way` has them."""
+    return in_each_way(cases, levels)
+
+
 def on_cpu(cases: Sequence[Case], cpu: str, ways: Sequence[tuple[str, str]]) -> list[Case]:
     """Those cases that are tested on this CPU, where each goes in one of the ways, a CPU and a
     level, in turns. The first way's CPU takes those, too, whose own is not this machine's."""
@@ -163,15 +184,20 @@ def on_cpu(cases: Sequence[Case], cpu: str, ways: Sequence[tuple[str, str]]) -> 
 
 
 def covering(
-    cases: Mapping[str, Case], words: Callable[[Case], tuple[Any, ...]], kept: Collection[str] = ()
+    cases: Mapping[str, Case],
+    words: Callable[[Case], tuple[Any, ...]],
+    kept: Collection[str] = (),
+    paired: int = 5,
 ) -> dict[str, Case]:
-    """`kept` and some more of the cases, in which each two words of any case meet again; all of
-    them with ATTNPASS_EXAMPLES in the environment."""
+    """`kept` and some more of the cases, in which each two of the first words of any case, so many
+    that code reads together, meet again, and each of the others is there; all of them with
+    ATTNPASS_EXAMPLES in the environment."""
     if ALL_RUN:
         return {**cases}
-    met = {
-        name: {*itertools.combinations(enumerate(words(case)), 2)} for name, case in cases.items()
-    }
+    met: dict[str, set[object]] = {}
+    for name, case in cases.items():
+        said = [*enumerate(words(case))]
+        met[name] = {*said, *itertools.combinations(said[:paired], 2)}
     found = [*kept]
     left = set().union(*met.values()).difference(*(met[name] for name in found))
     while left:

@@ -94,7 +94,7 @@ def _words(case: Case) -> tuple[object, ...]:
     rows = "one" if case.rows == 1 else "few" if case.rows < 16 else "many"
     head = "wide" if case.head >= 256 else "odd" if case.head % 8 else "even"
     rest = case.keys % 4 == 0, bool(case.value_head), case.batch == 1, case.online
-    return rows, head, case.kind, case.mask, case.dynamic, case.transposed, case.score, *rest
+    return rows, head, case.kind, case.transposed, case.dynamic, case.mask, case.score, *rest
 
 
 BOTH = ("prefill", "unknown_half_masked")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import rel_error
+from helpers import in_each_way, rel_error
 
 import attnpass
 
@@ -183,8 +183,7 @@ def _model(nodes, inputs, outputs, opset, initializers=()):
     return onnx.helper.make_model(graph, opset_imports=opsets)
 
 
-@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16"])
-@pytest.mark.parametrize("opset", [17, 21])
+@pytest.mark.parametrize(("kind", "opset"), in_each_way([("FLOAT",), ("FLOAT16",)], [17, 21]))
 def test_group_norms_of_images_of_any_size(kind: str, opset: int) -> None:
     """As exporters write them: an instance norm of the groups, joined and cut again. It is to
     compile at the default level."""
@@ -236,25 +235,35 @@ EINSUMS = (
 )
 
 
-@pytest.mark.parametrize(("equation", "unknown", "known"), EINSUMS, ids=[e[0] for e in EINSUMS])
-def test_einsums_of_unknown_sizes(equation: str, unknown: str, known: dict[str, int]) -> None:
-    spelled = equation.replace("...", "bi")
-    terms, result = spelled.split("->")
-    inputs = [
-        (name, onnx.TensorProto.FLOAT, [known.get(letter, letter) for letter in term])
-        for name, term in zip("xy", terms.split(","), strict=True)
-    ]
-    node = onnx.helper.make_node("Einsum", ["x", "y"], ["z"], equation=equation)
-    kind = ("z", onnx.TensorProto.FLOAT, [known.get(letter, letter) for letter in result])
-    fast = attnpass.onnx.compile(_model([node], inputs, [kind], 17))
+def test_einsums_of_unknown_sizes() -> None:
+    """All in one graph, whose unknown sizes have names of their own."""
+    nodes, inputs, results = [], [], []
+    for place, (equation, _, known) in enumerate(EINSUMS):
+        terms, result = equation.replace("...", "bi").split("->")
+        names = [f"{name}{place}" for name in "xyz"]
+        shapes = [
+            [known.get(letter, f"{letter}{place}") for letter in term]
+            for term in (*terms.split(","), result)
+        ]
+        *given, made = zip(names, [onnx.TensorProto.FLOAT] * 3, shapes, strict=True)
+        inputs += given
+        results.append(made)
+        nodes.append(onnx.helper.make_node("Einsum", names[:2], names[2:], equation=equation))
+    fast = attnpass.onnx.compile(_model(nodes, inputs, results, 17))
     random = np.random.default_rng(0)
     for first in (2, 1):
-        sizes = {**known, **{letter: first + n for n, letter in enumerate(unknown)}}
-        x, y = (
-            random.standard_normal([sizes[letter] for letter in term]).astype(np.float32)
-            for term in terms.split(",")
-        )
-        assert rel_error(fast(x, y), np.einsum(spelled, x.astype(np.float64), y)) < 2e-5
+        given, wanted = [], []
+        for equation, unknown, known in EINSUMS:
+            spelled = equation.replace("...", "bi")
+            sizes = {**known, **{letter: first + n for n, letter in enumerate(unknown)}}
+            x, y = (
+                random.standard_normal([sizes[letter] for letter in term]).astype(np.float32)
+                for term in spelled.partition("->")[0].split(",")
+            )
+            given += [x, y]
+            wanted.append(np.einsum(spelled, x.astype(np.float64), y))
+        for (equation, *_), result, right in zip(EINSUMS, fast(*given), wanted, strict=True):
+            assert rel_error(result, right) < 2e-5, equation
 
 
 def test_attention_of_opset_23() -> None:

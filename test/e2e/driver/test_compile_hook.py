@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warm
-from helpers import CPU, MAPS, compile_and_run, compile_text, rel_error, run_module
+from helpers import CPU, MAPS, compile_and_run, compile_text, in_each_way, rel_error, run_module
 from iree.compiler import ir
 from iree.compiler.api import Output, Session, Source
 from iree.compiler.tools import CompilerToolError
@@ -87,8 +87,9 @@ _OF_FRONT_ENDS = {
 }
 
 
-@pytest.mark.parametrize("bytecode", [False, True])
-@pytest.mark.parametrize("front_end", _OF_FRONT_ENDS)
+@pytest.mark.parametrize(
+    ("front_end", "bytecode"), in_each_way(((name,) for name in _OF_FRONT_ENDS), [False, True])
+)
 def test_ops_of_front_ends_are_imported_unasked(front_end: str, bytecode: bool) -> None:
     """attn-compile has IREE look for them only where a name of theirs stands in the module."""
     body = _OF_FRONT_ENDS[front_end]
@@ -323,8 +324,9 @@ def _text(invocation) -> bytes:
     return bytes(output.map_memory())
 
 
-@pytest.mark.parametrize("mode", ["always", "cost", "never"])
-@pytest.mark.parametrize("phase", [None, "input"])
+@pytest.mark.parametrize(
+    ("mode", "phase"), in_each_way([("always",), ("cost",), ("never",)], [None, "input"])
+)
 def test_hook_gives_what_the_command_gives(mode: str, phase: str | None) -> None:
     hook = attnpass.pipeline_hook(mode=mode, phase=phase)
     flow = _text(hook.execute(_parsed(_session()), compile_to="flow"))

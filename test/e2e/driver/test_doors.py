@@ -15,7 +15,7 @@ import pytest
 from decomposed import CASES, in_order, inputs, reference
 from decomposed import program as written_out
 from flex import FLEX, flex_case
-from helpers import CPU, rel_error, run_module, thinned
+from helpers import CPU, in_each_way, rel_error, run_module, thinned
 from iree.compiler.api import Output, Session, Source
 from two_layers import BATCH, LENGTH, WIDTH, layer, program, seen
 
@@ -160,13 +160,15 @@ def attn_compile(
     )
 
 
-@pytest.mark.parametrize("body", ["os.abort()", "raise KeyError('x')", "os._exit(1)"])
 @pytest.mark.parametrize(
-    ("module", "name", "argument"),
-    [
-        ("configure.configure", "Configure", "attn-configure"),
-        ("repair.mask_positions", "MaskPositions", "attn-mask-positions"),
-    ],
+    ("module", "name", "argument", "body"),
+    in_each_way(
+        [
+            ("configure.configure", "Configure", "attn-configure"),
+            ("repair.mask_positions", "MaskPositions", "attn-mask-positions"),
+        ],
+        ["os.abort()", "raise KeyError('x')", "os._exit(1)"],
+    ),
 )
 def test_a_faulty_pass_is_left_out(
     module: str, name: str, argument: str, body: str, tmp_path: Path

@@ -46,12 +46,27 @@ FORMS = {
     "unknown": {"dynamic": "bmk"},
     "parts": {"online": True, "mask": "f32"},
 }
+
+
+def narrow_forms() -> list[tuple[str, str, str]]:
+    """Score functions, forms and types: each function once, each form with each type; with
+    ATTNPASS_EXAMPLES each function in each form."""
+    scores = ["", *SCORES]
+    if ALL_RUN:
+        every = enumerate(itertools.product(scores, FORMS))
+        return [(score, form, ("f16", "bf16")[place % 2]) for place, (score, form) in every]
+    turns = itertools.cycle(("known", "unknown", "parts", "unknown"))
+    return [
+        (score, form, "f16" if place % 3 else "bf16")
+        for place, (score, form) in enumerate(zip(scores, turns, strict=False))
+    ]
+
+
 NARROW = {
     f"{score.replace(' ', '_') or 'identity'}_{kind}_{form}": Case(
         2, 24, 40, 16, kind=kind, score=score, narrow=True, **FORMS[form]
     )
-    for place, (score, form) in thinned(enumerate(itertools.product(["", *SCORES], FORMS)))
-    for kind in (("f16", "bf16")[place // 2 % 2],)
+    for score, form, kind in narrow_forms()
     # Of partial attention the report says that such numbers are wrong.
     if not (form == "parts" and score in ("causal capped", "slope of score"))
 }
@@ -232,9 +247,18 @@ ALONG = [
 ]
 # The parts, and what goes with each: the sizes that only arguments tell, and the type.
 PARTS = {"whole": ("", "f32"), "inner": ("k", "f32"), "outer": ("bm", "f16")}
+
+
+def parts_in_turns() -> list[tuple[tuple[str, ...], str]]:
+    """Each choice of dims with one part, in turns; with ATTNPASS_EXAMPLES with each."""
+    every = itertools.product(ALONG, PARTS)
+    turns = zip(ALONG, itertools.cycle(PARTS), strict=False)
+    return [*(every if ALL_RUN else turns)]
+
+
 REPEATS = {
     f"{'_'.join(along)}_{part}": Repeats(along, part, *PARTS[part])
-    for along, part in thinned(itertools.product(ALONG, PARTS))
+    for along, part in parts_in_turns()
 }
 REPEATS_TEXT = "".join(case.text(name) for name, case in REPEATS.items())
 
@@ -350,7 +374,7 @@ SELVES = {
 SELVES = {name.replace("?", "any"): given for name, given in SELVES.items()}
 SELVES |= {
     f"{loop}_across_{across}": (loop, (1, 5), "5", "", across)
-    for loop, across in itertools.product(("none", "for"), ("q", "k", "v", "qk", "kv"))
+    for loop, across in thinned(itertools.product(("none", "for"), ("q", "k", "v", "qk", "kv")))
 }
 SELVES_TEXT = "".join(self_attention(name, *given) for name, given in SELVES.items())
 

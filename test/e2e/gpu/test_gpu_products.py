@@ -9,7 +9,7 @@ import gpu_interpreter
 import numpy as np
 import pytest
 from gpu_module import lower, lowered, run_gpu_module
-from helpers import pairwise, rel_error, renamed, symbol
+from helpers import at_levels, in_each_way, pairwise, rel_error, renamed, symbol
 from iree.compiler import ir
 
 import attnpass
@@ -90,8 +90,7 @@ def test_sums_that_fill_no_tile(sums: str, terms: int, level: str) -> None:
 
 
 @pytest.mark.usefixtures("clipped_reads")
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("rows", [16, 33])
+@pytest.mark.parametrize(("rows", "level"), at_levels([(16,), (33,)], ("O0", "O2")))
 def test_named_products_with_the_second_factors_dim_first(rows: int, level: str) -> None:
     left, right, out = "tensor<2x8x32xf16>", f"tensor<{rows}x8xf16>", f"tensor<2x{rows}x32xf32>"
     maps = ("(b, k, n)", "(m, k)", "(b, m, n)")
@@ -134,11 +133,14 @@ def wide_shapes(sums: str) -> list[tuple[int, ...]]:
     return [tuple(WIDE_SIZES[dim] for dim in dims) for dims in sums.replace("->", ",").split(",")]
 
 
+WIDE_AT = at_levels(((sums,) for sums in WIDE), ("O0", "O2"))
+
+
 @cache
 def wide_products(level: str) -> tuple[ir.Module, attnpass.Report]:
-    """All of them, one function each."""
+    """Those of a level, one function each."""
     text, report = "", attnpass.Report()
-    for sums in WIDE:
+    for sums in (sums for sums, one in WIDE_AT if one == level):
         left, right, out = sums.replace("->", ",").split(",")
         one, other, result = (tensor(*shape) for shape in wide_shapes(sums))
         text += renamed(product((left, right, out), (one, other, result)), symbol("of", sums))
@@ -146,8 +148,7 @@ def wide_products(level: str) -> tuple[ir.Module, attnpass.Report]:
     return lowered(text, flags, report=report, products="never"), report
 
 
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("sums", WIDE)
+@pytest.mark.parametrize(("sums", "level"), WIDE_AT)
 def test_f32_products_in_tiles_of_threads(sums: str, level: str) -> None:
     module, report = wide_products(level)
     name, rng = symbol("of", sums), np.random.default_rng(0)
@@ -265,8 +266,7 @@ def test_decayed_f32_factors_in_tiles_of_threads() -> None:
     assert rel_error(result, np.einsum("bkm,bkn->bmn", wide, value.astype(np.float64))) < 1e-6
 
 
-@pytest.mark.parametrize("rows", [2, 3, 4])
-@pytest.mark.parametrize("kind", ["f16", "f32"])
+@pytest.mark.parametrize(("rows", "kind"), in_each_way([(2,), (3,), (4,)], ["f16", "f32"]))
 def test_few_rows_are_one_workgroups(rows: int, kind: str) -> None:
     left, right = tensor(rows, 128, kind=kind), tensor(65, 128, kind=kind)
     text = product(("mk", "nk", "mn"), (left, right, tensor(rows, 65)))

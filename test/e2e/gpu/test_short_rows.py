@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from gpu_module import behind_pass, lower, lowered, run_gpu_module
-from helpers import compile_text, pairwise, rel_error, run_module
+from helpers import compile_text, in_each_way, pairwise, rel_error, run_module
 
 import attnpass
 from attnpass import Report
@@ -106,8 +106,9 @@ def test_norms(form: str, kind: str, width: int, monkeypatch: pytest.MonkeyPatch
     assert _norm(form, kind, 16, width) == (0 if wide else 16)
 
 
-@pytest.mark.parametrize(("form", "width"), [("rms", 77), ("layer", 531)])
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(
+    ("form", "width", "kind"), in_each_way([("rms", 77), ("layer", 531)], [*_KINDS])
+)
 def test_odd_norms(form: str, kind: str, width: int) -> None:
     """Rows that 32 lanes do not divide: in loops of ours, or by one subgroup or two of IREE's."""
     assert _norm(form, kind, 2, width) == 0

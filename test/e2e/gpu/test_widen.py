@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import compile_and_run, compile_text, run_module, thinned
+from helpers import compile_and_run, compile_text, in_each_way, run_module, thinned
 from iree.compiler import ir
 
 import attnpass
@@ -95,8 +95,9 @@ def error(found: np.ndarray, right: np.ndarray) -> float:
     return float(np.linalg.norm(found.astype(np.float64) - right) / np.linalg.norm(right))
 
 
-@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
-@pytest.mark.parametrize("wide", ["f16", "bf16"])
+@pytest.mark.parametrize(
+    ("kind", "wide"), in_each_way([("f8E4M3FN",), ("f8E5M2",)], ["f16", "bf16"])
+)
 def test_every_code_is_cast_exactly(kind: str, wide: str) -> None:
     """V holds each of the 256 codes, one key, so that attention returns it: to the last bit what
     it makes of their values in 16 bits, NaN and infinities included."""

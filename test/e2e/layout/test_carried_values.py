@@ -12,7 +12,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import CPU, MAPS, rel_error, run_module, symbol
+from helpers import CPU, MAPS, in_each_way, rel_error, run_module, symbol, thinned
 from interpreter import meaning
 from iree.compiler import ir
 from iree.compiler.api import Session, Source
@@ -375,9 +375,9 @@ def test_always(name: str, eager: None) -> None:
 # A global has a static size, and IREE 3.13 compiles no switch with a result of a dynamic one.
 STATIC = ("a switch", "a global", "a cache in a global")
 FORMS = [
-    *((name, "f32", False) for name in PROGRAMS),
-    *((name, "f32", True) for name in PROGRAMS if name not in STATIC),
-    *((name, "bf16", False) for name in list(PROGRAMS)[::3]),
+    *in_each_way(((name, "f32") for name in PROGRAMS if name not in STATIC), [False, True]),
+    *((name, "f32", False) for name in STATIC),
+    *((name, "bf16", False) for name in thinned([*PROGRAMS][::3])),
 ]
 
 

@@ -84,7 +84,7 @@ def check_roles(facts: AttentionFacts) -> None:
     assert facts.n and set(facts.n) <= value & output
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=-(-settings().max_examples // 2))
 @given(seed=SEEDS)
 def test_a_second_run_is_sound(seed: int) -> None:
     function = random_function(seeded(seed))
@@ -98,7 +98,7 @@ def test_a_second_run_is_sound(seed: int) -> None:
         same(interpret(module, inputs), wanted, "all of them, one after the other")
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=-(-settings().max_examples // 2))
 @given(seed=SEEDS)
 def test_generic_form_round_trips(seed: int) -> None:
     with ir.Context() as context:

@@ -4,7 +4,7 @@ the layout passes change that."""
 from __future__ import annotations
 
 import numpy as np
-from helpers import compile_text, rel_error, run_module
+from helpers import ALL_RUN, compile_text, rel_error, run_module, thinned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreter import interpret
@@ -56,7 +56,7 @@ def check(seed: int) -> bool:
     return changed
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=-(-settings().max_examples // 2))
 @given(seed=st.integers(0, 2**32))
 def test_meaning_is_kept(seed: int) -> None:
     check(seed)
@@ -64,13 +64,14 @@ def test_meaning_is_kept(seed: int) -> None:
 
 def test_most_are_raised() -> None:
     """What the generator writes is attention, but for a step here and there that is none."""
-    count = sum(check(seed) for seed in range(24))
-    assert count >= 12
+    seeds = range(24 if ALL_RUN else 14)
+    count = sum(check(seed) for seed in seeds)
+    assert 2 * count >= len(seeds)
 
 
 def test_numbers_on_cpu() -> None:
     """Compiled as one module, as attn-compile does it by default."""
-    seeds = range(12)
+    seeds = thinned(range(12))
     functions = [random_written(seeded(seed), f"f{seed}", regular=True) for seed in seeds]
     vmfb = compile_text("\n".join(f.text() for f in functions), mode="cost")
     for seed, function in zip(seeds, functions, strict=True):

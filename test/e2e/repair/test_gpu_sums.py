@@ -10,7 +10,7 @@ import pytest
 from attention_form import Form
 from fuzz_graphs import graph_of
 from gpu_module import lower_vectors, lowered, run_gpu_module
-from helpers import rel_error, thinned
+from helpers import in_each_way, rel_error, thinned
 from vector_products import EXTENTS, error_of
 
 from attnpass.report.records import Report
@@ -35,7 +35,7 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("seed", thinned(range(20)))
+@pytest.mark.parametrize("seed", thinned(range(20), 4))
 def test_what_iree_makes_of_a_product(seed: int) -> None:
     choices = random.Random(seed)
     dims = ["".join(choices.sample(one, len(one))) for one in ("abxz", "abyz", "xyz", "abxyz")]
@@ -44,7 +44,7 @@ def test_what_iree_makes_of_a_product(seed: int) -> None:
     assert error_of(dims, given) < 1e-6
 
 
-@pytest.mark.parametrize("seed", thinned(range(40)))
+@pytest.mark.parametrize("seed", thinned(range(40), 4))
 def test_summed_dims_of_size_one(seed: int) -> None:
     """IREE takes leading ones that a factor was given."""
     choices = random.Random(seed)
@@ -154,8 +154,9 @@ def product(
     }}"""
 
 
-@pytest.mark.parametrize("hardware_exp2", [True, False])
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    ("name", "hardware_exp2"), in_each_way(((name,) for name in FORMS), [True, False])
+)
 def test_attention(name: str, hardware_exp2: bool) -> None:
     form, report = FORMS[name], Report()
     form = dataclasses.replace(form, sizes=(*SMALL, *form.sizes))
@@ -167,8 +168,9 @@ def test_attention(name: str, hardware_exp2: bool) -> None:
     assert any("transposed in registers" in record.reason for record in report.found("repaired"))
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize(
+    ("name", "kind"), in_each_way(((name,) for name in UNKNOWN), ["f16", "bf16"])
+)
 def test_head_dims_of_unknown_size(name: str, kind: str) -> None:
     sizes = (("b", 2), ("h", 2), ("m", 3), ("g", 2), ("k", 8), ("n", 8), ("d", 6), ("e", 16))
     form = dataclasses.replace(UNKNOWN[name], kinds=(kind,) * 4, sizes=sizes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
-from helpers import CPU, compile_text, has_avx512, run_module, symbol
+from helpers import CPU, compile_text, has_avx512, run_module, symbol, thinned
 from iree.compiler import ir
 from known_cases import UNCALLED, error, known, names
 
@@ -21,23 +21,23 @@ LEVELS = ("O0", "O3")
 
 
 def _variants() -> list[tuple[str, str]]:
-    """Each module with the default flags; every other at the other levels, in turns, with AVX-512
-    where this machine has it."""
+    """Each module with the default flags; one of four, or of two with ATTNPASS_EXAMPLES, at the
+    other levels, in turns, with AVX-512 where this machine has it."""
     found = [(name, "") for name in names()]
-    for number, name in enumerate(names()):
-        if number % 2 == 0:
-            found.append((name, f"{HOST} --iree-opt-level={LEVELS[number % 4 // 2]}"))
+    for number, name in enumerate(thinned(names()[::2])):
+        found.append((name, f"{HOST} --iree-opt-level={LEVELS[number % 2]}"))
     return found
 
 
 @pytest.mark.parametrize(("name", "flags"), _variants())
 def test_numbers_are_right_or_said_to_be_wrong(name: str, flags: str) -> None:
+    given = flags
     if HOST in flags and not has_avx512():
         flags = flags.replace(HOST, "")
     case = known(name)
     if _has_company(name):
         function = f"{case.function}_{symbol(name)}"
-        vmfb, report = _compiled(_beside(name), flags)
+        vmfb, report = _compiled(_beside(name, given), flags)
     else:
         function = case.function
         vmfb, report = _program(case.text, flags)
@@ -72,12 +72,13 @@ def _compiled(cases: tuple[str, ...], flags: str) -> tuple[bytes, Report]:
         return _program(str(whole), flags)
 
 
-def _beside(name: str) -> tuple[str, ...]:
-    """The modules that are compiled with this one, those that can be: a fourth of all, that of its
-    level."""
-    turn = names().index(name) % 4
-    level = [one for number, one in enumerate(names()) if number % 4 == turn]
-    return tuple(one for one in level if _has_company(one))
+def _beside(name: str, flags: str) -> tuple[str, ...]:
+    """The modules that are compiled with this one, those that can be: of its flags, and a fourth of
+    all where these are the default ones."""
+    same = [one for one, its_flags in _variants() if its_flags == flags]
+    if not flags:
+        same = same[same.index(name) % 4 :: 4]
+    return tuple(one for one in same if _has_company(one))
 
 
 def _has_company(name: str) -> bool:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from helpers import CPU, run_module
+from helpers import CPU, in_each_way, run_module
 
 import attnpass
 
@@ -119,7 +119,8 @@ def test_functions_without_a_library() -> None:
         ("exp2", "f32"),
         ("exp2", "f16"),
         *((name, "f64") for name in WANTED if name not in ("exp2", *EXPONENTS)),
-    ] + [(name, kind) for name in ALWAYS for kind in ("f32", "f16")]
+        *in_each_way(((name,) for name in ALWAYS), ("f32", "f16")),
+    ]
     text = "".join(_function(name, kind, len(x)) for name, kind in cases)
     flags = [*CPU, "--iree-input-demote-f64-to-f32=false"]
     program = attnpass.compile_str(text, extra_args=flags)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import compile_text, joined, run_module, symbol
+from helpers import at_levels, compile_text, joined, run_module, symbol
 
 from attnpass.report.records import Report
 
@@ -65,18 +65,19 @@ def _name(order: tuple[int, ...], size: str) -> str:
     return symbol("order", *order, SIZES[size])
 
 
+CASES = at_levels(itertools.product(ORDERS, SIZES))
+
+
 @cache
 def _compiled(level: str) -> bytes:
-    report, cases = Report(), itertools.product(ORDERS, SIZES)
+    report, cases = Report(), [case[:-1] for case in CASES if case[-1] == level]
     text = joined({_name(*case): _text(*case) for case in cases})
     program = compile_text(text, mode="cost", report=report, flags=[f"--iree-opt-level={level}"])
     assert not report.found("fallback")
     return program
 
 
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("order", "size", "level"), CASES)
 def test_a_loop_carries_its_condition(order: tuple[int, ...], size: str, level: str) -> None:
     x = np.arange(4, dtype=np.float32)
     for count in (0, 1, 3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import compile_text, pairwise, run_module
+from helpers import at_levels, compile_text, pairwise, run_module
 
 from attnpass import Report
 from bench.device import load, to_iree
@@ -53,8 +53,7 @@ def test_each_global_keeps_what_is_stored_in_it(kinds: tuple[str, ...], level: s
         assert np.array_equal(result.astype(float), wanted)
 
 
-@pytest.mark.parametrize("size", ["4", "?"])
-@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize(("size", "level"), at_levels([("4",), ("?",)], ("O0", "O2")))
 def test_an_argument_that_is_returned_keeps_its_numbers(size: str, level: str) -> None:
     cache = f"tensor<{size}x2xf32>"
     program = compile_text(
@@ -178,7 +177,7 @@ _LOOPS = {
 }
 
 
-@pytest.mark.parametrize(("loop", "level"), pairwise(_LOOPS, ["O0", "O2"]))
+@pytest.mark.parametrize(("loop", "level"), at_levels(((name,) for name in _LOOPS), ("O0", "O2")))
 def test_a_loop_stores_back_what_it_carries(loop: str, level: str) -> None:
     """And a constant is stored and returned; what is stored in a function that is not called is no
     store."""
@@ -272,8 +271,7 @@ func.func @main({given}, %first: tensor<4x8xf32>) -> tensor<4x8xf32> {{
     assert any(record.op.kind == "loop" for record in report.found("repaired"))
 
 
-@pytest.mark.parametrize("level", ["O0", "O2"])
-@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize(("written", "level"), at_levels([(False,), (True,)], ("O0", "O2")))
 def test_globals_stored_in_both_branches(written: bool, level: str) -> None:
     """One branch stores alike in two globals, the other what stands outside in one of them."""
     made = "%new = arith.addf %half, %half : tensor<3xf32>"
@@ -313,8 +311,7 @@ func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<3x
         assert all(np.array_equal(a, b) for a, b in zip(result, wanted, strict=True))
 
 
-@pytest.mark.parametrize("size", ["4", "?"])
-@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize(("size", "level"), at_levels([("4",), ("?",)], ("O0", "O2")))
 def test_what_a_caller_gives_is_not_sorted(size: str, level: str) -> None:
     from iree import runtime
 
@@ -340,8 +337,7 @@ func.func @main(%x: {kind}) -> {kind} {{
     assert np.array_equal(given.to_host(), numbers)
 
 
-@pytest.mark.parametrize("kind", ["computed", "argument"])
-@pytest.mark.parametrize("level", ["O0", "O2", "O3"])
+@pytest.mark.parametrize(("kind", "level"), at_levels([("computed",), ("argument",)]))
 def test_what_a_branch_hands_on_is_written_nowhere_else(kind: str, level: str) -> None:
     """Behind a branch a row is put over what it hands on: others read that, too, or it is handed on
     twice, by one case of several."""
