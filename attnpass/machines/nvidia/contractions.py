@@ -220,14 +220,15 @@ def _read(op: ir.Operation, kinds: Sequence[str]) -> ContractionFacts | None:
 
 
 def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
-    """Whether a generic goes over the contraction's result, or what came of it, in its order."""
-    positions = maps.positions(op)
-    if positions is None or len(op.results) != 1:
+    """Whether a generic goes over the contraction's result, or what came of it, in its order; it
+    may have several results, as the states of a chunked scan are made in one."""
+    positions, count = maps.positions(op), len(op.results)
+    if positions is None:
         return False
     identity = tuple(range(len(facts.result)))
-    if maps.loop_count(op) != len(identity) or positions[-1] != identity:
+    if maps.loop_count(op) != len(identity) or {*positions[-count:]} != {identity}:
         return False
-    made = [defining_op(value) for value in op.operands[: len(op.operands) - 1]]
+    made = [defining_op(value) for value in list(op.operands)[:-count]]
     return all(
         dims == identity
         for source, dims in zip(made, positions, strict=False)

@@ -216,10 +216,12 @@ def test_computed_f32_factors_in_tiles_of_threads(kind: str) -> None:
 
 
 def test_decayed_f32_factors_in_tiles_of_threads() -> None:
-    """A state of linear attention: K^T, cast and multiplied by a number for each row, times V."""
+    """States of linear attention: K^T, cast and multiplied by a number for each row, times V, which
+    is added to the state before, and what that adds to the next."""
     text = """
-    func.func @main(%k: tensor<2x48x32xf16>, %v: tensor<2x48x64xf16>, %by: tensor<2x48xf32>)
-        -> tensor<2x32x64xf32> {
+    func.func @main(%k: tensor<2x48x32xf16>, %v: tensor<2x48x64xf16>, %by: tensor<2x48xf32>,
+        %s0: tensor<2x32x64xf32>, %s1: tensor<2x32x64xf32>, %d: tensor<2xf32>)
+        -> (tensor<2x32x64xf32>, tensor<2x32x64xf32>) {
       %zero = arith.constant 0.0 : f32
       %space = tensor.empty() : tensor<2x48x32xf32>
       %columns = tensor.empty() : tensor<2x48x64xf32>
@@ -253,7 +255,27 @@ def test_decayed_f32_factors_in_tiles_of_threads() -> None:
         %s = arith.addf %c, %p : f32
         linalg.yield %s : f32
       } -> tensor<2x32x64xf32>
-      return %r : tensor<2x32x64xf32>
+      %first = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+          affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m, n)>],
+          iterator_types = ["parallel", "parallel", "parallel"]}
+          ins(%r, %s0 : tensor<2x32x64xf32>, tensor<2x32x64xf32>)
+          outs(%empty : tensor<2x32x64xf32>) {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %s = arith.addf %a, %b : f32
+        linalg.yield %s : f32
+      } -> tensor<2x32x64xf32>
+      %second = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>,
+          affine_map<(b, m, n) -> (b)>, affine_map<(b, m, n) -> (b, m, n)>,
+          affine_map<(b, m, n) -> (b, m, n)>],
+          iterator_types = ["parallel", "parallel", "parallel"]}
+          ins(%first, %d, %s1 : tensor<2x32x64xf32>, tensor<2xf32>, tensor<2x32x64xf32>)
+          outs(%empty : tensor<2x32x64xf32>) {
+      ^bb0(%a: f32, %f: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %f : f32
+        %s = arith.addf %p, %b : f32
+        linalg.yield %s : f32
+      } -> tensor<2x32x64xf32>
+      return %first, %second : tensor<2x32x64xf32>, tensor<2x32x64xf32>
     }"""
     rng, report = np.random.default_rng(0), attnpass.Report()
     key, value = (rng.standard_normal((2, 48, size)).astype(np.float16) for size in (32, 64))
@@ -261,9 +283,13 @@ def test_decayed_f32_factors_in_tiles_of_threads() -> None:
     flags = [*CUDA, "--compile-to=executable-configurations", "--iree-opt-level=O2"]
     compiled = attnpass.compile_str(text, extra_args=flags, report=report, products="never")
     assert compiled is not None and report.found("configured")
-    (result,) = run_gpu_module(lower(compiled.decode()), [key, value, decays])
+    states = [rng.standard_normal((2, 32, 64)).astype(np.float32) for _ in range(2)]
+    factor = rng.standard_normal(2).astype(np.float32)
+    got = run_gpu_module(lower(compiled.decode()), [key, value, decays, *states, factor])
     wide = key.astype(np.float64) * decays[..., None]
-    assert rel_error(result, np.einsum("bkm,bkn->bmn", wide, value.astype(np.float64))) < 1e-6
+    first = np.einsum("bkm,bkn->bmn", wide, value.astype(np.float64)) + states[0]
+    assert rel_error(got[0], first) < 1e-6
+    assert rel_error(got[1], first * factor[:, None, None] + states[1]) < 1e-6
 
 
 @pytest.mark.parametrize(("rows", "kind"), in_each_way([(2,), (3,), (4,)], ["f16", "f32"]))
