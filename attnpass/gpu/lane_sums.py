@@ -17,14 +17,18 @@ from ..ir import (
     Refusal,
     Size,
     body_of,
+    body_ops,
     collect,
+    copy_steps,
     defining_op,
     element_bytes,
     element_type,
+    erase,
     filled_with,
     iterator_kinds,
     loop_sizes,
     loops_read,
+    maps,
     reduces,
     scalar_number,
     users,
@@ -515,6 +519,38 @@ def read(function: ir.Operation) -> LaneSums | Refusal:
     return LaneSums(
         tuple(ops), tuple(loops), ends, kept, last, sizes, opened, along, parts, threads, width
     )
+
+
+def take_apart(function: ir.Operation) -> bool:
+    """Makes of each elementwise op of several results one a result, which makes it all anew;
+    whether there was such an op."""
+
+    def has_several(op: ir.Operation) -> bool:
+        return op.name == "linalg.generic" and len(op.results) > 1 and not reduces(op)
+
+    several = collect(function, has_several, bodies=False)
+    for op in several:
+        for number in range(len(op.results)):
+            op.results[number].replace_all_uses_with(_alone(op, number))
+        erase(op)
+    return bool(several)
+
+
+def _alone(op: ir.Operation, number: int) -> ir.Value:
+    """A result of an elementwise op, made by an op of its own."""
+    count, positions = len(op.results), maps.positions(op)
+    assert positions is not None, "the maps of a kernel's loops"
+    inputs = list(op.operands)[:-count]
+    *steps, end = body_ops(op)
+
+    def body(build: Builder, given: Sequence[ir.Value]) -> list[ir.Value]:
+        names = dict(zip(body_of(op).arguments, given, strict=False))
+        found = copy_steps(steps, build, names, build.loop_index)
+        return [found.get(end.operands[number], end.operands[number])]
+
+    own = [*positions[: len(inputs)], positions[len(inputs) + number]]
+    init = op.operands[len(inputs) + number]
+    return Builder(op).generic(inputs, [init], own, body)[0]
 
 
 def _busy_parts(vectors: int, width: int, most: int) -> int:

@@ -25,6 +25,7 @@ from ..ir import (
     body_names,
     collect,
     defining_op,
+    detached_copy,
     element_bytes,
     element_type,
     is_float,
@@ -121,7 +122,7 @@ def _fit(function: ir.Operation) -> tuple[str, dict[str, Any]]:
     if threads := _configure_unknown(function):
         what = f"a workgroup of it has {threads} threads for a row of unknown size"
         return what, {"threads": threads}
-    if sums := _emit_sums(function):
+    if sums := _emit_sums(function) or _emit_apart(function):
         return sums.words, {"threads": sums.threads}
     if size := _configure_odd(function):
         what = f"a workgroup of it takes a row of {size}, or a part of one, not a thread"
@@ -129,10 +130,32 @@ def _fit(function: ir.Operation) -> tuple[str, dict[str, Any]]:
     return "", {}
 
 
+def _emit_apart(function: ir.Operation) -> lane_sums.LaneSums | None:
+    """`_emit_sums` of a kernel whose elementwise ops have several results, each of which becomes an
+    op of its own: a softmax, and what it is added to."""
+    apart = detached_copy(function)
+    if not lane_sums.take_apart(apart) or _wanted_sums(apart) is None:
+        return None
+    lane_sums.take_apart(function)
+    return _emit_sums(function)
+
+
 def _emit_sums(function: ir.Operation, columns: bool = False) -> lane_sums.LaneSums | None:
-    """Puts loops of ours in the place of a kernel's sums; not where a thread adds up few numbers,
-    or along rows that IREE's lanes take in whole steps if they are not long, nor results, too. With
-    `columns`, of what is summed down columns, or over several dims, and read again alone."""
+    """Puts loops of ours in the place of a kernel's sums where these are wanted."""
+    sums = _wanted_sums(function, columns)
+    if sums is None:
+        return None
+    sums.emit()
+    info = printed.with_threads(function.attributes["translation_info"], sums.threads, _LANES)
+    set_attribute(function, "translation_info", info)
+    mark_lowered(function)
+    return sums
+
+
+def _wanted_sums(function: ir.Operation, columns: bool = False) -> lane_sums.LaneSums | None:
+    """A kernel's sums; not where a thread adds up few numbers, or along rows that IREE's lanes take
+    in whole steps if they are not long, nor results, too. With `columns`, what is summed down
+    columns, or over several dims, and read again alone."""
     sums = lane_sums.read(function)
     if isinstance(sums, Refusal) or sums.count < _LEAST_SUM:
         return None
@@ -140,13 +163,7 @@ def _emit_sums(function: ir.Operation, columns: bool = False) -> lane_sums.LaneS
     if columns and (row or not sums.has_lines):
         return None
     is_taken = _has_whole_steps(sums.sums[0]) and not any(map(_widens, sums.sums))
-    if row and sums.count <= _LEAST_LONG and is_taken:
-        return None
-    sums.emit()
-    info = printed.with_threads(function.attributes["translation_info"], sums.threads, _LANES)
-    set_attribute(function, "translation_info", info)
-    mark_lowered(function)
-    return sums
+    return None if row and sums.count <= _LEAST_LONG and is_taken else sums
 
 
 def _has_whole_steps(op: ir.Operation) -> bool:

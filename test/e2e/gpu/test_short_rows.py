@@ -227,6 +227,41 @@ func.func @main(%x: {kind}) -> ({kind}, {row}) {{
     assert rel_error(chances, right) < 1e-5 and rel_error(largest, right.max(-1)) < 1e-5
 
 
+def test_a_softmax_and_what_it_is_added_to() -> None:
+    """Tacotron's weights, and their sum over its steps: one op of two results behind two sums."""
+    text = """
+func.func @main(%x: tensor<8x200xf32>, %c: tensor<8x200xf16>)
+    -> (tensor<8x200xf16>, tensor<8x200xf16>) {
+  %e = tensor.empty() : tensor<8x200xf32>
+  %h = tensor.empty() : tensor<8x200xf16>
+  %s = linalg.softmax dimension(1) ins(%x : tensor<8x200xf32>) outs(%e : tensor<8x200xf32>)
+      -> tensor<8x200xf32>
+  %t = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<8x200xf32>) outs(%h : tensor<8x200xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %z = arith.truncf %a : f32 to f16
+    linalg.yield %z : f16
+  } -> tensor<8x200xf16>
+  %r = linalg.generic {indexing_maps = [#map, #map, #map],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%t, %c : tensor<8x200xf16>, tensor<8x200xf16>) outs(%h : tensor<8x200xf16>) {
+  ^bb0(%a: f16, %b: f16, %o: f16):
+    %z = arith.addf %a, %b : f16
+    linalg.yield %z : f16
+  } -> tensor<8x200xf16>
+  return %t, %r : tensor<8x200xf16>, tensor<8x200xf16>
+}""".replace("#map", "affine_map<(i, j) -> (i, j)>")
+    rng, report = np.random.default_rng(0), Report()
+    scores = rng.standard_normal((8, 200)).astype(np.float32)
+    before = rng.random((8, 200)).astype(np.float16)
+    got = run_gpu_module(lowered(text, CUDA, report=report), [scores, before])
+    assert any("threads of a workgroup share" in one.reason for one in report.found("fitted"))
+    weights = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    assert rel_error(got[0], weights) < 1e-3
+    assert rel_error(got[1], weights + before) < 1e-3
+
+
 @pytest.mark.parametrize(
     ("rows", "size", "kind"),
     # In registers, with a last step that is not full; too long for that; of one element at a time;
