@@ -52,8 +52,8 @@ class PlainIndices(OpPass):
     `index_copy`, as static caches are written, and `index_add`, which are writes, too. It divides
     by the number of indices, and crashes where a write has none: that is what it writes to. Reads
     by several indices that share an unknown size (`bias[rows, keys]`) it has no program for: they
-    are reads by one, of these dims as one. Works on the torch dialect, before IREE imports it. Nothing is changed beside masks of bools, each of
-    which addresses several dims.
+    are reads by one, of these dims as one. Works on the torch dialect, before IREE imports it.
+    Nothing is changed beside masks of bools, each of which addresses several dims.
     """
 
     name = "attn-plain-indices"
