@@ -399,22 +399,28 @@ def test_views_that_join_and_cut_unknown_sizes() -> None:
         assert all(torch.equal(*pair) for pair in zip(fast(x), Views()(x), strict=True))
 
 
-def test_reads_by_several_indices_of_one_unknown_size() -> None:
-    """IREE 3.13 imports none, as of cubic samples of any number of images."""
+def test_indices_of_unknown_sizes() -> None:
+    """IREE 3.13 imports no read by several that share one, as cubic samples of any number of images
+    are, and writes of several unknown sizes into other memory."""
 
-    class Reads(torch.nn.Module):
+    class Indices(torch.nn.Module):
         def forward(self, x: Any, at: Any) -> Any:
             batch = torch.arange(x.shape[0])[:, None]
             grid = (at / 5).to(x.dtype)[:, :, None, None].expand(-1, -1, 1, 2)
             samples = F.grid_sample(x[:, None], grid, "bicubic", align_corners=False)
-            return x[batch, :, at], x[:, at, at], samples
+            reads = x[batch, :, at], x[:, at, at % 6], samples
+            pages, steps = torch.zeros(9, 4, 6, dtype=x.dtype), torch.arange(x.shape[1])
+            page, place = (batch + steps // 4) % 9, steps[None] % 4
+            written = pages.index_put((page, place), x, accumulate=True)
+            return *reads, written, torch.index_put(pages, (page, place), x[:1, :1, :1])
 
     rows = torch.export.Dim("rows", max=64)
+    free = {0: rows, 1: torch.export.Dim("places", max=64)}
     example = torch.randn(3, 6, 6), torch.randint(-6, 6, (3, 2))
-    fast = attnpass.torch.compile(Reads(), example, dynamic_shapes=({0: rows}, {0: rows}))
-    for count in (3, 1, 7):
-        x, at = torch.randn(count, 6, 6), torch.randint(-6, 6, (count, 2))
-        for ours, wanted in zip(fast(x, at), Reads()(x.double(), at), strict=True):
+    fast = attnpass.torch.compile(Indices(), example, dynamic_shapes=(free, {0: rows}))
+    for count, places in ((3, 6), (1, 8), (7, 13)):
+        x, at = torch.randn(count, places, 6), torch.randint(-6, 6, (count, 2))
+        for ours, wanted in zip(fast(x, at), Indices()(x.double(), at), strict=True):
             assert (ours - wanted).abs().max() < 1e-5
 
 
