@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -37,6 +38,11 @@ _ARITHMETIC: dict[Any, Callable[..., Any]] = {
         operator.sub, x, op(operator.mul, op(operator.floordiv, x, y), y)
     ),
     operator.pow: lambda op, x, y: _power(op, x, y),
+    operator.abs: lambda op, x: op(torch.ops.prim.max.int, x, op(operator.mul, x, -1)),
+    operator.rshift: lambda op, x, y: op(operator.floordiv, x, _power_of_two(y)),
+    operator.lshift: lambda op, x, y: op(operator.mul, x, _power_of_two(y)),
+    math.floor: lambda op, x: op(operator.floordiv, *_quotient(x)),
+    math.ceil: lambda op, x: _up(op, *_quotient(x)),
 }
 _IN_PYTHON: dict[Any, Callable[..., Any]] = {
     torch.ops.prim.max.int: torch.sym_max,
@@ -155,8 +161,31 @@ def _is_of_truths(checked: Any) -> bool:
     return any(node.target in _OF_TRUTHS for node in (checked, *checked.all_input_nodes))
 
 
-def _power(op: Callable[..., Any], size: Any, exponent: float) -> Any:
+def _power_of_two(exponent: Any) -> int:
+    if not isinstance(exponent, int):
+        raise AttnError("IREE cannot shift a number by a size")
+    return 1 << exponent
+
+
+def _quotient(value: torch.fx.Node) -> tuple[Any, Any]:
+    """What a number is the quotient of: a number of sizes that is rounded is one, of integers."""
+    terms: Any = value.args if value.target is operator.truediv else ()
+    known = [term.meta["val"] if isinstance(term, torch.fx.Node) else term for term in terms]
+    if not known or not all(isinstance(term, int | torch.SymInt) for term in known):
+        raise AttnError("IREE cannot round a number made of sizes that is no quotient of integers")
+    return terms[0], terms[1]
+
+
+def _up(op: Callable[..., Any], size: Any, by: Any) -> Any:
+    """A quotient rounded up."""
+    below = op(operator.floordiv, op(operator.mul, size, -1), by)
+    return op(operator.mul, below, -1)
+
+
+def _power(op: Callable[..., Any], size: Any, exponent: Any) -> Any:
     """A size to a whole power, or 1/2: what heads are scaled by; either may be below 0."""
+    if not isinstance(size, torch.fx.Node) or isinstance(exponent, torch.fx.Node):
+        raise AttnError("IREE cannot compute a number to the power of a size")
     if exponent < 0:
         return op(operator.truediv, 1.0, _power(op, size, -exponent))
     if exponent == 0.5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -422,6 +423,28 @@ def test_indices_of_unknown_sizes() -> None:
         x, at = torch.randn(count, places, 6), torch.randint(-6, 6, (count, 2))
         for ours, wanted in zip(fast(x, at), Indices()(x.double(), at), strict=True):
             assert (ours - wanted).abs().max() < 1e-5
+
+
+def test_numbers_of_sizes() -> None:
+    """What the importer lacks of them; and torch.export takes for granted what a model asks them,
+    and a float that it cuts."""
+
+    class Numbers(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            count = x.shape[1]
+            found = (math.ceil(count / 4), math.floor(count / 3), abs(count - 20), count >> 1)
+            part = int(count * 0.1) + (2 if count % 2 else 3)
+            return tuple(x.sum() * number for number in (*found, count << 2, -count % 4, part))
+
+    free = {1: torch.export.Dim.AUTO}
+    fast = attnpass.torch.compile(Numbers(), (torch.ones(2, 11),), dynamic_shapes=(free,))
+    for count in (11, 15, 1):
+        x = torch.ones(2, count)
+        wanted = Numbers()(x)[: 7 if count > 1 else 6]
+        assert fast(x)[: len(wanted)] == wanted
+    for count, words in ((12, r"Ne\(Mod\(argument 0 dim 1, 2\), 0\)"), (21, r"Eq\(TruncToInt")):
+        with pytest.raises(attnpass.AttnError, match=f"compiled for sizes of which {words}"):
+            fast(torch.ones(2, count))
 
 
 def test_views_have_sizes_of_their_source() -> None:
