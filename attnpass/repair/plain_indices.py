@@ -29,10 +29,12 @@ _UNNAMED = "torch.operator"
 _WRITES_ROWS = {"torch.aten.index_copy": False, "torch.aten.index_add": True}
 _LIST = "torch.prim.ListConstruct"
 _BELOW = "torch.aten.lt.Scalar"
-_TENSOR, _INDICES = 0, 1
+_TENSOR, _INDICES, _NEW = 0, 1, 2
 # Of a write at one place of a dim.
 _DIM, _PLACE = 2, 3
 _ELEMENTS = 2
+# What keeps places as they are.
+_VIEWS = ("torch.aten.unsqueeze", "torch.aten.expand", "torch.aten.flatten.using_ints")
 # Ops whose last result has places of elements.
 _PLACES = tuple(
     f"torch.aten.{name}"
@@ -52,8 +54,10 @@ class PlainIndices(OpPass):
     `index_copy`, as static caches are written, and `index_add`, which are writes, too. It divides
     by the number of indices, and crashes where a write has none: that is what it writes to. Reads
     by several indices that share an unknown size (`bias[rows, keys]`) it has no program for: they
-    are reads by one, of these dims as one. Works on the torch dialect, before IREE imports it.
-    Nothing is changed beside masks of bools, each of which addresses several dims.
+    are reads by one, of these dims as one. Of writes by indices of several unknown sizes
+    (`pages[page, place]`, of any batch and length) it takes all of these but one for 1, and writes
+    what lies elsewhere in memory: such indices have one dim. Works on the torch dialect, before
+    IREE imports it. Nothing is changed beside masks of bools, each of which addresses several dims.
     """
 
     name = "attn-plain-indices"
@@ -81,6 +85,9 @@ class PlainIndices(OpPass):
         if op.name in _WRITES and (reason := _unwritten(op, old)):
             return reason
         new, reasons = _plain(op, old)
+        if op.name in _WRITES and _have_unknown_sizes(new):
+            new = _Build(op).in_a_row(op, new)
+            reasons.append("its indices are in one dim: they have several unknown sizes")
         if reasons:
             kind = made.results[0].type
             op.operands[_INDICES] = Builder(op).create(_LIST, [kind], new).results[0]
@@ -172,10 +179,21 @@ def _share_unknown_sizes(indices: Sequence[ir.Value]) -> bool:
     return len({*places}) < len(places)
 
 
+def _have_unknown_sizes(indices: Sequence[ir.Value]) -> bool:
+    """Whether indices have together several dims of unknown sizes."""
+    return _shared_shape([index for index in indices if torch_element(index.type)]).count(None) > 1
+
+
+def _shared_shape(tensors: Sequence[ir.Value]) -> list[int | None]:
+    """The sizes of the dims that tensors are broadcast to."""
+    shapes = [torch_shape(each.type)[::-1] for each in tensors]
+    return [_broadcast(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1)][::-1]
+
+
 def _may_be_negative(index: ir.Value) -> bool:
     """Whether an index may count from the end; one that counts from 0, is a place in an order, or
     was changed here, does not."""
-    index = below_ops(index, "torch.aten.unsqueeze")
+    index = below_ops(index, *_VIEWS)
     op = defining_op(index)
     if op is None:
         return True
@@ -237,10 +255,57 @@ class _Build(TorchBuilder):
     def _behind(self, index: ir.Value, size: ir.Value, inner: ir.Value) -> ir.Value:
         """The place of an index and, in a dim of `size` behind its own, that of another."""
         outer = self.op("aten.mul.Scalar", index.type, index, size)
-        shapes = [torch_shape(each.type)[::-1] for each in (index, inner)]
-        shape = [_broadcast(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1)]
-        kind = torch_tensor(shape[::-1], "si64")
+        kind = torch_tensor(_shared_shape([index, inner]), "si64")
         return self.op("aten.add.Tensor", kind, outer, inner, self.number(1))
+
+    def in_a_row(self, op: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
+        """The indices of a write, which are of dims side by side, and what it writes with one dim
+        in the place of all that indices have."""
+        tensor = op.operands[_TENSOR]
+        given = [dim for dim, index in enumerate(indices) if torch_element(index.type)]
+        first, shape = given[0], _shared_shape([indices[dim] for dim in given])
+        sizes: list[ir.Value] = []
+        for place in range(-len(shape), 0):
+            shapes = [(indices[dim], [1, *torch_shape(indices[dim].type)]) for dim in given]
+            widest = next(
+                (each, len(known) - 1 + place)
+                for each, known in shapes
+                if shape[place] == 1 or (len(known) > -place and known[place] != 1)
+            )
+            sizes.append(self.number(1) if shape[place] == 1 else self.size_of(*widest))
+        found = list(indices)
+        for dim in given:
+            found[dim] = self._flat(indices[dim], shape, sizes, 0, len(shape))
+        rest = torch_shape(tensor.type)
+        dims = [*range(first), *range(given[-1] + 1, len(rest))]
+        whole = [rest[dim] for dim in dims]
+        whole[first:first] = shape
+        every = [self.size_of(tensor, dim) for dim in dims]
+        every[first:first] = sizes
+        op.operands[_NEW] = self._flat(op.operands[_NEW], whole, every, first, len(shape))
+        return found
+
+    def _flat(
+        self,
+        value: ir.Value,
+        shape: Sequence[int | None],
+        sizes: Sequence[ir.Value],
+        first: int,
+        count: int,
+    ) -> ir.Value:
+        """A tensor broadcast to `shape`, of these sizes, with `count` dims from a first as one."""
+        value = self.with_units(value, len(shape) - len(torch_shape(value.type)), 0)
+        element, have = torch_element(value.type), torch_shape(value.type)
+        changed = [one == 1 and wanted != 1 for one, wanted in zip(have, shape, strict=True)]
+        if any(changed):
+            repeated = [
+                size if change else self.number(-1)
+                for size, change in zip(sizes, changed, strict=True)
+            ]
+            value = self.expanded(value, repeated, torch_tensor(shape, element))
+        kind = torch_tensor([*shape[:first], None, *shape[first + count :]], element)
+        ends = self.number(first), self.number(first + count - 1)
+        return self.op("aten.flatten.using_ints", kind, value, *ends)
 
 
 def _broadcast(sizes: Sequence[int | None]) -> int | None:

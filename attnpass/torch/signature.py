@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export._tree_utils import reorder_kwargs
@@ -16,17 +17,23 @@ from torch.utils import _pytree as pytree
 from ..errors import AttnError
 from .exported import user_inputs, user_outputs
 
+# For how many sizes of its arguments a program knows whether they are those that it is for.
+_REMEMBERED = 256
+
 
 @dataclass
 class CallSignature:
     """How a model is called: `inputs` and `outputs` are what each leaf was when it was traced (a
-    fake tensor, a symbolic number, a constant), `ranges` what a symbol may be."""
+    fake tensor, a symbolic number, a constant), `ranges` what a symbol may be, and `guards` what
+    else torch took for granted of symbols where a model, or what an op is made of, asked."""
 
     arguments: pytree.TreeSpec
     results: pytree.TreeSpec
     inputs: list[Any]
     outputs: list[Any]
     ranges: Mapping[Any, Any] = field(default_factory=dict)
+    guards: Sequence[Any] = ()
+    _broken: dict[frozenset[Any], Any] = field(default_factory=dict)
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The leaves of a call that the program takes; AttnError, naming the argument, where it
@@ -44,6 +51,8 @@ class CallSignature:
             for wrong in self._wrong(leaf, self.inputs[place], sizes):
                 path = pytree.tree_flatten_with_path(tree)[0][place][0]
                 raise AttnError(f"argument {_path_text(path)}: {wrong}; compile again for others")
+        if self.guards and (guard := self._broken_by(sizes)) is not None:
+            raise AttnError(f"it was compiled for sizes of which {guard}; compile again for others")
         pairs = zip(leaves, self.inputs, strict=True)
         return [leaf for leaf, expected in pairs if not isinstance(expected, ConstantArgument)]
 
@@ -82,6 +91,37 @@ class CallSignature:
             else None
             for one in self.inputs
         ]
+
+    def _broken_by(self, sizes: Mapping[Any, int]) -> Any:
+        """The first of the guards that is not so of these sizes, or None. Of 0 and 1, sizes that
+        torch.export does not trace, a guard says nothing."""
+        key = frozenset(sizes.items())
+        if key not in self._broken:
+            given = {symbol: sympy.Integer(size) for symbol, size in sizes.items() if size > 1}
+            # What changes its sizes at each call is not remembered for ever.
+            if len(self._broken) > _REMEMBERED:
+                self._broken.clear()
+            self._broken[key] = next(
+                (
+                    guard
+                    for guard in self.guards
+                    if guard.free_symbols <= given.keys() and guard.xreplace(given) == sympy.false
+                ),
+                None,
+            )
+        guard = self._broken[key]
+        return None if guard is None else guard.xreplace(self._names)
+
+    @functools.cached_property
+    def _names(self) -> dict[Any, sympy.Symbol]:
+        """What callers know the symbols of sizes as."""
+        return {
+            size.node.expr: sympy.Symbol(f"argument {number} dim {dim}")
+            for number, value in reversed([*enumerate(self.inputs)])
+            if isinstance(value, torch.Tensor)
+            for dim, size in enumerate(value.shape)
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+        }
 
     def tree(self, values: Sequence[Any]) -> Any:
         """The results as the model gives them: `values`, and the constants between them."""
@@ -146,13 +186,25 @@ def signature_of(program: ExportedProgram) -> CallSignature:
     spec = program.call_spec
     if spec.in_spec is None or spec.out_spec is None:
         raise AttnError("the program does not say how it is called: torch.export has not made it")
+    inputs = user_inputs(program)
     return CallSignature(
         spec.in_spec,
         spec.out_spec,
-        user_inputs(program),
+        inputs,
         user_outputs(program),
         program.range_constraints,
+        _guards_of(inputs),
     )
+
+
+def _guards_of(inputs: Sequence[Any]) -> list[Any]:
+    """What torch took for granted of the sizes of inputs as it traced a model: that `rows % 2` is
+    0, where the model asks for that. It asks at each call of its own programs."""
+    for value in inputs:
+        for size in value.shape if isinstance(value, torch.Tensor) else ():
+            if isinstance(size, torch.SymInt):
+                return [guard.expr for guard in size.node.shape_env.guards]
+    return []
 
 
 def _as(value: Any, expected: Any) -> Any:

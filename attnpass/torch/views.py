@@ -15,7 +15,7 @@ import sympy
 import torch
 
 aten = torch.ops.aten
-_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 Run = tuple[range, range]
 
 
@@ -23,12 +23,13 @@ def split_views(graph: torch.fx.Graph, kept: Sequence[str]) -> None:
     """Makes views that change several runs of dims views of one each, in place; new nodes have
     the entries of `meta` that are named in `kept`."""
     for node in list(graph.nodes):
-        if node.target not in _VIEWS:
+        if node.target not in VIEWS:
             continue
         before = [_size(dim) for dim in node.args[0].meta["val"].shape]
         after = [_size(dim) for dim in node.meta["val"].shape]
         unknown = sum(not size.is_Integer for size in (*before, *after))
-        runs = _runs(before, after)
+        runs = _runs(*_polynomials(before, after))
+        runs = runs or _runs(*_polynomials(_whole(before), _whole(after)))
         changed = [run for run in runs or () if len(run[0]) != 1 or len(run[1]) != 1]
         many = any(len(source) > 1 and len(result) > 1 for source, result in changed)
         if unknown > 2 and runs:
@@ -40,6 +41,19 @@ def split_views(graph: torch.fx.Graph, kept: Sequence[str]) -> None:
 
 def _size(dim: int | torch.SymInt) -> sympy.Expr:
     return sympy.Integer(dim) if isinstance(dim, int) else dim.node.expr
+
+
+def _polynomials(*shapes: Sequence[Any]) -> list[list[Any]]:
+    """Sizes with a symbol for what is no polynomial, about which sympy thinks for minutes."""
+    others = {each for sizes in shapes for size in sizes for each in size.atoms(sympy.Function)}
+    symbols = {each: sympy.Dummy(integer=True, positive=True) for each in others}
+    return [[size.xreplace(symbols) for size in sizes] for sizes in shapes]
+
+
+def _whole(sizes: Sequence[Any]) -> list[Any]:
+    """Sizes whose quotients have no rest, as those of chunks that fill what they are cut of."""
+    quotient = torch.utils._sympy.functions.FloorDiv
+    return [size.replace(quotient, lambda size, by: size / by) for size in sizes]
 
 
 def _runs(before: Sequence[sympy.Expr], after: Sequence[sympy.Expr]) -> list[Run] | None:
@@ -100,7 +114,14 @@ class _Steps:
 
     def _view(self, value: Any, sizes: list[Any]) -> torch.fx.Node:
         plain = [size.meta["val"] if isinstance(size, torch.fx.Node) else size for size in sizes]
-        return self._call(aten.view.default, (value, sizes), (value.meta["val"], plain))
+        made = self._call(aten.view.default, (value, sizes), (value.meta["val"], plain))
+        # Of sizes that are given torch may have names of its own.
+        found = [
+            size if isinstance(given, torch.fx.Node) or given < 0 else given
+            for size, given in zip(made.meta["val"].shape, sizes, strict=True)
+        ]
+        made.meta["val"] = made.meta["val"].new_empty(found)
+        return made
 
     def _of_source(self, dim: int) -> Any:
         """The size of a dim of the source, as an argument."""

@@ -175,3 +175,22 @@ func.func @together(%x: !torch.vtensor<[?,4,6],f32>, %b: !torch.vtensor<[?,1],si
   %5 = torch.aten.index.Tensor %y, %4 : !torch.vtensor<[3,4,5],f32>, !torch.list<optional<vtensor>> -> !torch.vtensor<[3,?,7],f32>
   return %1, %3, %5 : !torch.vtensor<[?,7,4],f32>, !torch.vtensor<[3,?,7],f32>, !torch.vtensor<[3,?,7],f32>
 }
+
+// Indices of several unknown sizes, and what they write, have one dim for these; of one they stay.
+// CHECK-LABEL: func.func @pages(
+// CHECK: %[[P:.*]] = torch.aten.flatten.using_ints %{{.*}} : !torch.vtensor<[?,?],si64>, {{.*}} -> !torch.vtensor<[?],si64>
+// CHECK: %[[WIDE:.*]] = torch.aten.expand %{{.*}} -> !torch.vtensor<[?,?],si64>
+// CHECK: %[[O:.*]] = torch.aten.flatten.using_ints %[[WIDE]], {{.*}} -> !torch.vtensor<[?],si64>
+// CHECK: %[[NEW:.*]] = torch.aten.flatten.using_ints %arg1, {{.*}} -> !torch.vtensor<[?,8],f32>
+// CHECK: %[[LIST:.*]] = torch.prim.ListConstruct %[[P]], %[[O]]
+// CHECK: torch.aten.index_put %arg0, %[[LIST]], %[[NEW]]
+// CHECK-NOT: torch.aten.flatten.using_ints
+// CHECK: torch.aten.index_put %arg0, %{{.*}}, %arg4
+func.func @pages(%pages: !torch.vtensor<[24,4,8],f32>, %new: !torch.vtensor<[?,?,8],f32>, %page: !torch.vtensor<[?,?],si64>, %place: !torch.vtensor<[1,?],si64>, %few: !torch.vtensor<[?,3,4,8],f32>, %at: !torch.vtensor<[?,3],si64>) -> (!torch.vtensor<[24,4,8],f32>, !torch.vtensor<[24,4,8],f32>) {
+  %no = torch.constant.bool false
+  %0 = torch.prim.ListConstruct %page, %place : (!torch.vtensor<[?,?],si64>, !torch.vtensor<[1,?],si64>) -> !torch.list<optional<vtensor>>
+  %1 = torch.aten.index_put %pages, %0, %new, %no : !torch.vtensor<[24,4,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[?,?,8],f32>, !torch.bool -> !torch.vtensor<[24,4,8],f32>
+  %2 = torch.prim.ListConstruct %at : (!torch.vtensor<[?,3],si64>) -> !torch.list<optional<vtensor>>
+  %3 = torch.aten.index_put %pages, %2, %few, %no : !torch.vtensor<[24,4,8],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[?,3,4,8],f32>, !torch.bool -> !torch.vtensor<[24,4,8],f32>
+  return %1, %3 : !torch.vtensor<[24,4,8],f32>, !torch.vtensor<[24,4,8],f32>
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -380,39 +381,70 @@ def test_narrow_types(dtype: str, bound: float) -> None:
 
 
 def test_views_that_join_and_cut_unknown_sizes() -> None:
-    """IREE 3.13 alone gives other numbers, or takes no batch but 1."""
+    """IREE 3.13 alone gives other numbers, or takes no batch but 1; of rows that are padded to
+    chunks it crashes, or gives no row."""
 
     class Views(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             batch, heads, rows, size = x.shape
             joined = x.permute(2, 0, 1, 3).reshape(rows * batch, heads * size)
             first = torch.einsum("...i,ji->...j", x, torch.eye(size)[:3])
-            return joined, (joined * 2).view(rows, batch, heads * size), first
+            chunks = F.pad(x[:, 0], (0, 0, 0, -rows % 4)).view(batch, -1, 4, 2, size // 2)
+            back = (chunks.cumsum(2) - chunks).flatten(1, 2)[:, :rows].flatten(2)
+            return joined, (joined * 2).view(rows, batch, heads * size), first, chunks.sum(1), back
 
     free = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
     fast = attnpass.torch.compile(Views(), (torch.randn(2, 4, 9, 8),), dynamic_shapes=(free,))
     for batch, rows in ((2, 9), (3, 5), (1, 1)):
-        x = torch.randn(batch, 4, rows, 8)
+        x = torch.randint(-9, 9, (batch, 4, rows, 8)).float()
         assert all(torch.equal(*pair) for pair in zip(fast(x), Views()(x), strict=True))
 
 
-def test_reads_by_several_indices_of_one_unknown_size() -> None:
-    """IREE 3.13 imports none, as of cubic samples of any number of images."""
+def test_indices_of_unknown_sizes() -> None:
+    """IREE 3.13 imports no read by several that share one, as cubic samples of any number of images
+    are, and writes of several unknown sizes into other memory."""
 
-    class Reads(torch.nn.Module):
+    class Indices(torch.nn.Module):
         def forward(self, x: Any, at: Any) -> Any:
             batch = torch.arange(x.shape[0])[:, None]
             grid = (at / 5).to(x.dtype)[:, :, None, None].expand(-1, -1, 1, 2)
             samples = F.grid_sample(x[:, None], grid, "bicubic", align_corners=False)
-            return x[batch, :, at], x[:, at, at], samples
+            reads = x[batch, :, at], x[:, at, at % 6], samples
+            pages, steps = torch.zeros(9, 4, 6, dtype=x.dtype), torch.arange(x.shape[1])
+            page, place = (batch + steps // 4) % 9, steps[None] % 4
+            written = pages.index_put((page, place), x, accumulate=True)
+            return *reads, written, torch.index_put(pages, (page, place), x[:1, :1, :1])
 
     rows = torch.export.Dim("rows", max=64)
+    free = {0: rows, 1: torch.export.Dim("places", max=64)}
     example = torch.randn(3, 6, 6), torch.randint(-6, 6, (3, 2))
-    fast = attnpass.torch.compile(Reads(), example, dynamic_shapes=({0: rows}, {0: rows}))
-    for count in (3, 1, 7):
-        x, at = torch.randn(count, 6, 6), torch.randint(-6, 6, (count, 2))
-        for ours, wanted in zip(fast(x, at), Reads()(x.double(), at), strict=True):
+    fast = attnpass.torch.compile(Indices(), example, dynamic_shapes=(free, {0: rows}))
+    for count, places in ((3, 6), (1, 8), (7, 13)):
+        x, at = torch.randn(count, places, 6), torch.randint(-6, 6, (count, 2))
+        for ours, wanted in zip(fast(x, at), Indices()(x.double(), at), strict=True):
             assert (ours - wanted).abs().max() < 1e-5
+
+
+def test_numbers_of_sizes() -> None:
+    """What the importer lacks of them; and torch.export takes for granted what a model asks them,
+    and a float that it cuts."""
+
+    class Numbers(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            count = x.shape[1]
+            found = (math.ceil(count / 4), math.floor(count / 3), abs(count - 20), count >> 1)
+            part = int(count * 0.1) + (2 if count % 2 else 3)
+            return tuple(x.sum() * number for number in (*found, count << 2, -count % 4, part))
+
+    free = {1: torch.export.Dim.AUTO}
+    fast = attnpass.torch.compile(Numbers(), (torch.ones(2, 11),), dynamic_shapes=(free,))
+    for count in (11, 15, 1):
+        x = torch.ones(2, count)
+        wanted = Numbers()(x)[: 7 if count > 1 else 6]
+        assert fast(x)[: len(wanted)] == wanted
+    for count, words in ((12, r"Ne\(Mod\(argument 0 dim 1, 2\), 0\)"), (21, r"Eq\(TruncToInt")):
+        with pytest.raises(attnpass.AttnError, match=f"compiled for sizes of which {words}"):
+            fast(torch.ones(2, count))
 
 
 def test_views_have_sizes_of_their_source() -> None:
