@@ -49,7 +49,8 @@ class WholeSums(KernelsPass):
     stand behind the summed one in both factors, and which have a batch in each or sum over other
     dims, too: IREE 3.13 fills up tiles with what it reads behind the end of that dim, in place of
     zeros. Where they stand behind it in one factor only, the other's zeros are multiplied by that,
-    which is no number behind the last batch: such kernels are lowered here, and read zeros.
+    which is no number behind the last batch, which one factor may have alone (experts of the same
+    rows): such kernels are lowered here, and read zeros.
     """
 
     name = "attn-whole-sums"
@@ -78,7 +79,7 @@ class WholeSums(KernelsPass):
 
 def _sums_beyond(op: ir.Operation, in_both: bool) -> bool:
     """Whether tiles of a product are filled up along a summed dim behind which both factors have
-    others, or one, and which is not the only one of both."""
+    others, or one, and which is not the only one of both; or, of one, not its first."""
     padding = printed.numbers(op.attributes[CONFIGURATION], _PADDING)
     if not padding or "indexing_maps" not in op.attributes:
         return False
@@ -95,6 +96,8 @@ def _sums_beyond(op: ir.Operation, in_both: bool) -> bool:
         for dim, tile in enumerate(padding)
         if tile > 1 and dim not in result and _leaves_over(sizes.get(dim), tile)
     ]
+    if not in_both and any(dim in one[1:-1] for dim in filled for one in (left, right)):
+        return True
     found = all if in_both else any
     return any(around - {dim} and found(dim != one[-1] for one in (left, right)) for dim in filled)
 

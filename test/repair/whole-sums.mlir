@@ -7,7 +7,9 @@
 // WHY: kernel filled_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY: kernel two_dispatch_0_{{.*}}: each sum is one thread's, since IREE 3.13 adds to them what stands behind the last term
 // WHY: kernel zeros_dispatch_0_{{.*}}: 2 read(s) end with their dims: IREE 3.13 multiplies zeros by what stands behind the last term
+// WHY: kernel experts_dispatch_0_{{.*}}: 2 read(s) end with their dims: IREE 3.13 multiplies zeros by what stands behind the last term
 // WHY-NOT: each sum is one thread's
+// WHY-NOT: end with their dims
 
 // CHECK-LABEL: func.func @unknown_dispatch_0
 // CHECK-SAME: #iree_gpu.pipeline<TileAndFuse> workgroup_size = [32, 1, 1]
@@ -93,4 +95,28 @@ func.func @zeros(%l: tensor<8x16x24xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x1
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
   %p = linalg.contract indexing_maps = [#s, #r, #p] ins(%l, %r : tensor<8x16x24xf16>, tensor<8x24x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
   return %p : tensor<8x16x64xf32>
+}
+
+// The same where one factor alone has a batch; a plain product's reads are IREE's.
+// CHECK-LABEL: func.func @experts_dispatch_0
+// CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[AT:.*]], %c24{{.*}} : index
+// CHECK: %[[PLACE:.*]] = arith.select %[[INSIDE]], %[[AT]], %c0
+// CHECK: %[[READ:.*]] = vector.transfer_read {{.*}}, %[[PLACE]], {{.*}} : memref<8x24x64xf16
+// CHECK: arith.select %[[INSIDE]], %[[READ]], %cst
+// CHECK-LABEL: func.func @rows_dispatch_0
+// CHECK: mma_kind
+#rows = affine_map<(b, m, n, k) -> (m, k)>
+func.func @experts(%l: tensor<16x24xf16>, %r: tensor<8x24x64xf16>) -> tensor<8x16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  %p = linalg.contract indexing_maps = [#rows, #r, #p] ins(%l, %r : tensor<16x24xf16>, tensor<8x24x64xf16>) outs(%f : tensor<8x16x64xf32>) -> tensor<8x16x64xf32>
+  return %p : tensor<8x16x64xf32>
+}
+func.func @rows(%l: tensor<16x24xf16>, %r: tensor<24x64xf16>) -> tensor<16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<16x64xf32>) -> tensor<16x64xf32>
+  %p = linalg.matmul ins(%l, %r : tensor<16x24xf16>, tensor<24x64xf16>) outs(%f : tensor<16x64xf32>) -> tensor<16x64xf32>
+  return %p : tensor<16x64xf32>
 }
