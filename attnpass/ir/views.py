@@ -104,7 +104,7 @@ def view_of(op: ir.Operation | None) -> View | None:
 def repeat_of(op: ir.Operation | None) -> View | None:
     """The view that a `linalg.broadcast` is, or a `linalg.generic` that only hands on its input:
     each dim of the result is one of the input's, or repeats it."""
-    return view_of(op) if op is not None and op.name in _REPEATS else None
+    return view_of(op) if op is not None and op.name in REPEATS else None
 
 
 def view_before(value: ir.Value) -> View | None:
@@ -234,7 +234,7 @@ def _kept_dims(sizes: Sequence[int], shape: Sequence[int | None]) -> list[int] |
     return kept if not kept or kept[-1] < len(sizes) else None
 
 
-_REPEATS = ("linalg.broadcast", "linalg.generic")
+REPEATS = ("linalg.broadcast", "linalg.generic")
 _RULES: dict[str, Callable[[ir.Operation], Runs | None]] = {
     "linalg.broadcast": _broadcast,
     "linalg.generic": _generic,

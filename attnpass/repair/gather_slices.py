@@ -7,8 +7,9 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from ..attention.barrier import compute_barrier
-from ..ir import Builder, collect, erase_dead, sizes_of
-from ..layout.rules.transposes import is_transposed, slice_before
+from ..ir import Builder, collect, defining_op, erase_dead, sizes_of
+from ..ir.views import REPEATS, SLICE, WHOLE, below_views
+from ..layout.rules.transposes import is_transposed
 from ..machines import backends
 from ..passes import Pass, PassContext
 
@@ -19,9 +20,9 @@ _FUNCTION = "func.func"
 
 class GatherSlices(Pass):
     """Puts a compute barrier behind a slice whose elements do not lie side by side in what it is
-    cut from, where `tensor.extract` reads it by indices that are computed, also through reshapes
-    and transposes. A slice of what is transposed comes to lie so: IREE moves the transpose behind
-    it.
+    cut from, where `tensor.extract` reads it by indices that are computed, also through reshapes,
+    transposes and repeats (V^T in tiles, with dims of one in front). A slice of what is transposed
+    comes to lie so: IREE moves the transpose behind it.
 
     IREE 3.13 takes such a slice as a view into the kernel. For GPUs it numbers the elements as
     they lie in the slice, and reads by these numbers as if there were no gaps between them. For
@@ -52,12 +53,17 @@ def _slice_with_gaps(
     value: ir.Value, may_fail: Callable[[ir.Operation], bool]
 ) -> ir.Operation | None:
     """The slice that is read last before `value`, if it or one that it is cut from `may_fail`."""
-    last = piece = slice_before(value)
+    last = piece = _slice_before(value)
     while piece is not None:
         if may_fail(piece):
             return last
-        piece = slice_before(piece.operands[0])
+        piece = _slice_before(piece.operands[0])
     return None
+
+
+def _slice_before(value: ir.Value) -> ir.Operation | None:
+    """The slice that a value is, through reshapes, transposes and repeats, or None."""
+    return defining_op(below_views(value, (*WHOLE, *REPEATS)), SLICE)
 
 
 def _has_gaps(piece: ir.Operation) -> bool:

@@ -80,6 +80,29 @@ module attributes {hal.device.targets = [#hal.device.target<"cuda", [#hal.execut
     return %r : tensor<8xf32>
   }
 
+  // So may a repeat, which puts dims of one in front, of an unknown number of columns of V^T.
+  // CHECK-LABEL: func.func @repeated(
+  // CHECK: %[[PIECE:.*]] = tensor.extract_slice %arg0[0, 0] [16, %{{.*}}]
+  // CHECK: %[[STORED:.*]] = iree_tensor_ext.compute_barrier.start %[[PIECE]]
+  // CHECK: linalg.generic {{.*}} ins(%[[STORED]] :
+  func.func @repeated(%x: tensor<16x?xf32>, %n: index, %at: tensor<8xi32>) -> tensor<8xf32> {
+    %c0 = arith.constant 0 : index
+    %piece = tensor.extract_slice %x[0, 0] [16, %n] [1, 1] : tensor<16x?xf32> to tensor<16x?xf32>
+    %t = tensor.empty(%n) : tensor<1x16x?xf32>
+    %view = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (b, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%piece : tensor<16x?xf32>) outs(%t : tensor<1x16x?xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      linalg.yield %i : f32
+    } -> tensor<1x16x?xf32>
+    %e = tensor.empty() : tensor<8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]} ins(%at : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%k: i32, %out: f32):
+      %i = arith.index_cast %k : i32 to index
+      %v = tensor.extract %view[%c0, %i, %c0] : tensor<1x16x?xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32>
+    return %r : tensor<8xf32>
+  }
+
   // CHECK-LABEL: func.func @together(
   // CHECK-NOT: compute_barrier
   func.func @together(%x: tensor<4x16x8xf32>, %at: tensor<8xi32>) -> (tensor<8xf32>, tensor<1x2x8xf32>, f32) {

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_module import lowered, run_gpu_module
+from helpers import rel_error
+from known_cases import known
 
 import attnpass
 
@@ -133,3 +135,12 @@ def test_keys_cut_from_a_transpose_are_padded(form: str, level: str) -> None:
     weights = np.exp(np.einsum("bhmd,hbkd->bhmk", q.astype(np.float64), k[:, 2]) / 8)
     wanted = np.einsum("bhmk,bhkn->bhmn", weights / weights.sum(-1, keepdims=True), v)
     np.testing.assert_allclose(result, wanted, atol=1e-5)
+
+
+def test_a_slice_of_unknown_size_behind_a_repeat() -> None:
+    """V^T is written in tiles, and its first keys are read behind a view with dims of one."""
+    case = known("v-transposed-unknown-rows")
+    module = lowered(case.text, CUDA, mode="always", kernels="never", products="never")
+    (result,) = run_gpu_module(module, case.inputs)
+    (wanted,) = case.wanted()
+    assert rel_error(result, wanted) < 1e-5
