@@ -98,7 +98,8 @@ def find(
     """The one contraction of a dispatch that has nothing else but elementwise ops behind it; both
     factors of one of these `kinds`, and f32 sums. Factors that are computed on the way (from 8
     bits, say) cannot be copied ahead: such a product is left to IREE, unless factors may be
-    `computed`, each by an elementwise op of its own."""
+    `computed`, each by an elementwise op of its own; ops behind it may have several results then,
+    as the states of a chunked scan are made in one."""
     found: list[ContractionFacts] = []
     generics: list[ir.Operation] = []
     factors: list[ir.Operation] = []
@@ -108,7 +109,7 @@ def find(
         facts = _read(op, kinds)
         if facts is not None:
             found.append(facts)
-        elif op.name == "linalg.generic" and found:
+        elif op.name == "linalg.generic" and found and (computed or len(op.results) == 1):
             generics.append(op)
         elif computed and is_elementwise(op):
             factors.append(op)
@@ -220,8 +221,8 @@ def _read(op: ir.Operation, kinds: Sequence[str]) -> ContractionFacts | None:
 
 
 def _is_elementwise(op: ir.Operation, facts: ContractionFacts) -> bool:
-    """Whether a generic goes over the contraction's result, or what came of it, in its order; it
-    may have several results, as the states of a chunked scan are made in one."""
+    """Whether a generic goes over the contraction's result, or what came of it, in its order, and
+    has results in that order alone."""
     positions, count = maps.positions(op), len(op.results)
     if positions is None:
         return False
